@@ -1,4 +1,4 @@
-//! Where memories go.
+//! The port to memory servers.
 
 use std::{fmt, time::Duration};
 
@@ -9,32 +9,32 @@ use crate::{ItemPage, Listing, Logbook, MemoryItem, NewMemory, Search};
 /// A memory that the backend has for certain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredMemory {
-    /// The backend's name for it.
+    /// The backend's id of it.
     pub memory_id: String,
 }
 
-/// Why the backend does not have it, or nobody knows.
+/// Why the backend does not have a memory, or why that is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackendError {
-    /// Nobody is there; nothing left.
+    /// Unreachable; nothing was sent.
     Unreachable(String),
-    /// It may or may not have been stored: no answer, or one that was lost.
+    /// The outcome is unknown: no answer, or a lost one.
     Unknown(String),
-    /// It answered with an error.
+    /// The backend returned an error.
     Api {
         /// The HTTP status.
         status: u16,
-        /// What it said, without secrets.
+        /// Its message, without secrets.
         message: String,
-        /// When it wants to be asked again.
+        /// Requested delay before the next try.
         retry_in: Option<Duration>,
     },
-    /// It answered something that cannot be relied on, or kept something else instead.
+    /// An unreliable answer, or another text was stored.
     Protocol(String),
 }
 
 impl BackendError {
-    /// The word for reasons of audits: `connection_error`, `api_error_503`, `openmemory_error`.
+    /// The code in audit reasons: `connection_error`, `api_error_503`, `openmemory_error`.
     pub fn word(&self) -> String {
         match self {
             Self::Unreachable(_) | Self::Unknown(_) => "connection_error".into(),
@@ -43,25 +43,25 @@ impl BackendError {
         }
     }
 
-    /// Whether it can never be stored as it is: the backend refuses it (4xx but 408 and 429).
+    /// Whether the memory can never be stored: the backend rejects it (4xx except 408 and 429).
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Api { status, .. }
             if (400..500).contains(status) && ![408, 429].contains(status))
     }
 
-    /// Whether it refuses what the memory says or how long it is: others may be stored.
+    /// Whether it rejects the content or its length: other memories may be stored.
     pub fn is_about_content(&self) -> bool {
         matches!(self, Self::Api { status, .. } if [400, 413, 422].contains(status))
     }
 
-    /// Whether the backend refuses us rather than the memory: somebody must change a key, and then
-    /// it can be stored.
+    /// Whether the backend rejects our credentials and not the memory: it can be stored once the
+    /// key is fixed.
     pub fn is_about_us(&self) -> bool {
         matches!(self, Self::Api { status, .. } if [401, 403].contains(status))
     }
 }
 
-/// The text that outbox rows keep: `connection_error: …`, `api_error: 503 - …`, `openmemory_error: …`.
+/// The text in outbox rows: `connection_error: …`, `api_error: 503 - …`, `openmemory_error: …`.
 impl fmt::Display for BackendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,48 +74,49 @@ impl fmt::Display for BackendError {
     }
 }
 
-/// Where memories go. Every call takes at most `budget`, waiting for a turn included.
+/// A memory server. Every call takes at most `budget`, including the wait for the write lock.
 #[async_trait]
 pub trait Backend: Send + Sync + fmt::Debug {
     /// `embedded` or `openmemory`.
     fn kind(&self) -> &'static str;
 
-    /// Where, for people: an address without secrets.
+    /// Its address for people, without secrets.
     fn destination(&self) -> &str;
 
-    /// Whether memories go into this very logbook: then it may keep them and their audits at once.
+    /// Whether memories are stored in this logbook: then a memory and its audit are one
+    /// transaction.
     fn is_in(&self, _logbook: &dyn Logbook) -> bool {
         false
     }
 
-    /// Which backend it is, in audits and rows of the outbox: what was stored in one, or put off for
-    /// it, says nothing about another.
+    /// Identity of the backend in audits and outbox rows: a memory stored in one backend, or
+    /// deferred for it, is unrelated to another.
     fn identity(&self) -> String {
         format!("{}:{}", self.kind(), self.destination())
     }
 
-    /// Whether those who write to it take turns, in whichever process they are. Where the database
-    /// itself sees to it that a text is kept once, they need not.
-    fn takes_turns(&self) -> bool {
+    /// Whether writers in all processes need the write lock. Not needed where the database itself
+    /// stores a text once.
+    fn needs_write_lock(&self) -> bool {
         true
     }
 
-    /// Stores a memory. `Ok` only if the backend has this very text in this very space.
+    /// Stores a memory. `Ok` only if the backend has exactly this text in this space.
     async fn store(
         &self,
         memory: &NewMemory,
         budget: Duration,
     ) -> Result<StoredMemory, BackendError>;
 
-    /// Whether it has this memory, by space and hash; asked before anything uncertain is sent again.
+    /// Whether it has this memory, by space and hash; called before an uncertain write is repeated.
     async fn find(
         &self,
         memory: &NewMemory,
         budget: Duration,
     ) -> Result<Option<StoredMemory>, BackendError>;
 
-    /// Whether it still has what it stored under this name; should the name be gone, whether it has
-    /// the memory under another.
+    /// Whether it still has the memory of this id; if the id is gone, whether it has the memory
+    /// under another.
     async fn has(
         &self,
         memory: &NewMemory,
@@ -125,34 +126,34 @@ pub trait Backend: Send + Sync + fmt::Debug {
         self.find(memory, budget).await
     }
 
-    /// Marks a memory as replaced by another; removes it where nothing can be marked. One that is gone
-    /// already is fine. Where storing a newer version does so by itself, there is nothing left to do.
+    /// Marks a memory as replaced by another; deletes it where marking is unsupported. A missing
+    /// one is not an error. Nothing to do where storing a newer version does this itself.
     async fn supersede(&self, old: &str, new: &str, budget: Duration) -> Result<(), BackendError>;
 
-    /// Removes a memory and the versions that it replaced; whether it was there.
+    /// Deletes a memory and the versions that it replaced; returns whether it existed.
     async fn delete(&self, id: &str, budget: Duration) -> Result<bool, BackendError>;
 
-    /// Searches; every field of what is found is the backend's, but for `meta`.
+    /// Searches; every field of the results except `meta` is the backend's.
     async fn search(
         &self,
         search: &Search,
         budget: Duration,
     ) -> Result<Vec<MemoryItem>, BackendError>;
 
-    /// The memory of this name; none: there is none.
+    /// The memory of this id.
     async fn read(&self, id: &str, budget: Duration) -> Result<Option<MemoryItem>, BackendError>;
 
-    /// Memories, newest first, page by page.
+    /// Memories, newest first, in pages.
     async fn list(&self, listing: &Listing, budget: Duration) -> Result<ItemPage, BackendError>;
 
-    /// Whether it can be used now; what is wrong with it, if anything, in sentences.
+    /// Whether it is usable now; returns warnings.
     async fn check(&self, budget: Duration) -> Result<Vec<String>, BackendError>;
 }
 
 /// The identity of the embedded backend.
 pub(crate) const EMBEDDED: &str = "embedded";
 
-/// What to set for a worker that is to deliver to a backend, by the backend's identity.
+/// The settings of a worker that delivers to a backend with this identity.
 pub fn setting_for(identity: &str) -> String {
     match identity.split_once(':') {
         Some(("openmemory", address)) => {
@@ -161,6 +162,6 @@ pub fn setting_for(identity: &str) -> String {
         _ if identity == EMBEDDED => {
             "set memory.backend to \"embedded\", or leave memory.openmemory_base_url out".to_owned()
         }
-        _ => format!("let a worker deliver whose memories go to {identity}"),
+        _ => format!("run a worker with the memory backend {identity}"),
     }
 }

@@ -1,15 +1,15 @@
-//! How long a memory rests between attempts (seed 000, section 5).
+//! Delays between attempts.
 
 use consign_kernel::RetrySchedule;
 
 /// Powers past this one exceed every cap.
 const EXPONENT_MAX: u32 = 32;
 
-/// The rest after the `retry_count`-th failed attempt, in whole seconds, at least one:
-/// `min(base * 2^retry_count, max)`, spread by `jitter`. `chance` is a random number in `[0, 1)`;
-/// 0.5 gives the rest without jitter.
+/// The delay after the `retry_count`-th failed attempt, in whole seconds, at least one: `min(base *
+/// 2^retry_count, max)`, spread by `jitter`. `chance` is a random number in `[0, 1)`; 0.5 gives the
+/// delay without jitter.
 ///
-/// For those who work by the seed's primitives; the queue's own policy is [`schedule`].
+/// For workers that use the seed's primitives; the queue's policy uses [`schedule`].
 pub fn seconds(
     retry_count: u32,
     base_seconds: u64,
@@ -23,7 +23,7 @@ pub fn seconds(
     (spread as u64).max(1)
 }
 
-/// The same as the policy of a queue, whose first rest follows the first attempt.
+/// The same as the policy of a queue, whose first delay follows the first attempt.
 pub fn schedule(base_seconds: u64, max_seconds: u64, jitter: f64) -> RetrySchedule {
     let first_seconds = base_seconds.saturating_mul(2).min(max_seconds);
     RetrySchedule::Exponential {
@@ -40,7 +40,7 @@ mod tests {
 
     const ALMOST_ONE: f64 = 1.0 - f64::EPSILON;
 
-    /// Seed 000 section 5.3 and facts section 8: without jitter, lowest, highest.
+    /// Without jitter, lowest, highest.
     const TABLE: [(u32, u64, u64, u64); 9] = [
         (0, 60, 42, 78),
         (1, 120, 84, 156),

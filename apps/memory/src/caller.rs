@@ -1,31 +1,31 @@
-//! Who calls.
+//! Callers of the gateway.
 
-/// Who calls the gateway, as far as the transport knows.
+/// A caller, as authenticated by the transport.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// Whom the caller's token belongs to: they act as nobody else. None: a token of several, or
-    /// no token at all.
+    /// The user to whom the token is bound: the caller acts only as this user. `None`: a shared
+    /// token, or no token.
     pub actor: Option<String>,
-    /// Whether the gateway asked for a token and was given a good one.
+    /// Whether a valid token was required and presented.
     pub is_authenticated: bool,
     /// Whether the token may change settings.
     pub is_admin: bool,
-    /// The request's name, if the transport has given it one already.
+    /// Correlation id, if the transport assigned one.
     pub correlation_id: Option<String>,
 }
 
 impl Caller {
-    /// Somebody who was not asked for a token.
+    /// A caller of a gateway without tokens.
     pub fn anonymous() -> Self {
         Self::default()
     }
 
-    /// Whether a token says who calls: only then does a name close anything.
+    /// Whether the token is bound to a user: only then are private spaces protected.
     pub(crate) fn is_bound(&self) -> bool {
         self.is_authenticated && self.actor.is_some()
     }
 
-    /// The same caller in this request.
+    /// The same caller with this correlation id.
     pub fn in_request(self, correlation_id: impl Into<String>) -> Self {
         Self {
             correlation_id: Some(correlation_id.into()),

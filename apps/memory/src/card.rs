@@ -1,7 +1,7 @@
-//! Memory cards: a memory in one layout, short enough to be read.
+//! Memory cards: a memory in a fixed, short layout.
 //!
-//! A card is built of fields, shortened where it is too long, and freed of what is no memory: details
-//! that are a diff or a log become a pointer with their hash.
+//! A card is built from fields and shortened where it is too long. Details that are a diff or a log
+//! are replaced by a pointer with their hash.
 
 mod content;
 mod fields;
@@ -24,11 +24,11 @@ const DETAILS_MAX: usize = 10;
 const EVIDENCE_MAX: usize = 10;
 const CARD_CHARS_MAX: usize = 4_000;
 const CARD_CHARS_KEPT: usize = 3_950;
-/// What readers of cards look for where one was cut; part of the layout, like the headings.
+/// Mark of a cut text; part of the layout, like the headings.
 const CUT: &str = "... [内容已截断]";
 const CARD_CUT: &str = "\n\n[... 内容已截断 ...]";
 
-/// What lines of the layout begin with.
+/// Line prefixes of the layout.
 const HEADINGS: [&str; 9] = [
     "[Kind]",
     "[Owner]",
@@ -45,17 +45,17 @@ const HEADINGS: [&str; 9] = [
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
-    /// What sort of memory.
+    /// Kind of memory.
     pub kind: CardKind,
-    /// Whose.
+    /// Owner.
     pub owner: String,
-    /// About which part.
+    /// Module.
     pub module: String,
-    /// In a sentence.
+    /// One sentence.
     pub summary: String,
-    /// Point by point.
+    /// Details, one per point.
     pub details: Vec<String>,
-    /// What it is based on.
+    /// Evidence.
     pub evidence: Vec<CardEvidence>,
     /// How sure it is.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct Card {
     pub ttl: Ttl,
 }
 
-/// What was done to make a card short; audits keep it.
+/// How a card was shortened; stored in audits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trim {
     /// Whether anything was.
@@ -86,12 +86,12 @@ pub struct BuiltCard {
     pub text: String,
     /// What was done to it.
     pub trim: Trim,
-    /// Details that a pointer stands for, with what they are: somebody may want to keep them.
+    /// Details replaced by a pointer, with their kind: callers may store them as evidence.
     pub intercepted: Vec<(ContentKind, String)>,
 }
 
 impl Card {
-    /// Reads the fields of a card.
+    /// Parses the fields of a card.
     pub fn read(fields: &Map<String, Value>) -> Result<Self, CardError> {
         let card: Self = serde_json::from_value(Value::Object(fields.clone()))
             .map_err(|error| CardError::new(vec![error.to_string()]))?;
@@ -99,12 +99,12 @@ impl Card {
         Ok(card)
     }
 
-    /// Whether it is complete; everything that is not is told.
+    /// Validates the card; reports every problem.
     pub fn check(&self) -> Result<(), CardError> {
         let mut problems = Vec::new();
         let lines = [("owner", &self.owner), ("module", &self.module)];
         for (name, line) in lines {
-            // A line break would begin a heading of the writer's own.
+            // A line break could begin a forged heading.
             if line.chars().any(char::is_control) {
                 problems.push(format!("{name} must be one line"));
             }
@@ -116,7 +116,7 @@ impl Card {
         }
         let texts = self.details.iter().chain([&self.summary]);
         if texts.flat_map(|text| text.lines()).any(is_heading) {
-            problems.push("summary and details must not hold headings of cards".to_owned());
+            problems.push("summary and details must not contain headings of cards".to_owned());
         }
         if self.details.iter().all(|detail| detail.trim().is_empty()) {
             problems.push("details must not be empty".to_owned());
@@ -128,9 +128,10 @@ impl Card {
             let told = evidence.problems().into_iter();
             problems.extend(told.map(|why| format!("evidence[{index}].{why}")));
         }
-        match problems.is_empty() {
-            true => Ok(()),
-            false => Err(CardError::new(problems)),
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(CardError::new(problems))
         }
     }
 
@@ -183,7 +184,7 @@ impl Card {
         }
     }
 
-    /// The layout, whatever its length.
+    /// The layout, of any length.
     pub fn render(&self) -> String {
         let mut lines = vec![
             format!("[Kind] {}", self.kind.as_str()),
@@ -205,19 +206,19 @@ impl Card {
         lines.join("\n")
     }
 
-    /// Its evidence as `memory_store` takes it.
+    /// Its evidence in the form of `memory_store`.
     pub fn evidence_values(&self) -> Vec<Value> {
         self.evidence.iter().map(|item| json!(item)).collect()
     }
 }
 
-/// Whether a line could be taken for one of the layout's own: evidence could be invented so.
+/// Whether a line could be read as a heading: evidence could be forged with it.
 pub(crate) fn is_heading(line: &str) -> bool {
     let line = line.trim_start();
     HEADINGS.iter().any(|heading| line.starts_with(heading))
 }
 
-/// Shortens what has more than `most` characters to the first `kept` and a mark.
+/// Cuts a text of more than `most` characters to the first `kept` and a mark.
 fn cut(text: &mut String, most: usize, kept: usize, mark: &str) -> bool {
     if text.chars().nth(most).is_none() {
         return false;

@@ -1,13 +1,12 @@
-//! Making memories of what is known of repositories.
+//! Makes memories of the history of repositories.
 //!
-//! A repository's commits or revisions become memory cards, one by one in the order of history, and
-//! are stored like any other memory: audited, stored or deferred. A cursor in `logbook.kv` says how
-//! far that has come. It moves in the transaction that ends the audit of the card, whether the card
-//! is stored or put into the outbox, and by comparison: from the change before to this one. So a card
-//! is never lost, and never made twice but for the one that was under way when a process died; that
-//! one is asked for before it is stored again.
+//! A repository's commits or revisions become memory cards in the order of history, and are stored
+//! like any other memory: audited, stored or deferred. A cursor in `logbook.kv` has the position.
+//! It moves in the transaction that ends the audit of the card, whether the card is stored or
+//! deferred, by compare and set: from the change before to this one. So no card is lost, and only
+//! the card in progress when a process died can be stored twice; that one is looked up first.
 //!
-//! Synchronising ([`consign_scm`]) knows nothing of this, and this knows nothing of its watermarks.
+//! Independent of the synchronisation ([`consign_scm`]) and its watermarks.
 
 mod card;
 mod cursor;
@@ -16,7 +15,7 @@ mod redirected;
 
 pub use self::{
     cursor::{NAMESPACE, position, rewind},
-    redirected::Redirected,
+    redirected::RedirectReasons,
 };
 
 use std::fmt;
@@ -32,19 +31,19 @@ use crate::{
     metrics, policy::Policy,
 };
 
-/// Changes that are read at once; the cursor is looked at again with every page.
+/// Changes per page; the cursor is read again with every page.
 const PAGE: u32 = 100;
-/// The code of a consumption that cannot go on.
+/// The code of a consumption that stopped.
 pub const STOPPED: &str = "SCM_CONSUME_STOPPED";
 
-/// How changes become memories.
+/// Options of a consumption.
 #[derive(Clone, Debug)]
 pub struct ConsumeOptions {
-    /// What sort of memory their cards are.
+    /// Kind of the cards.
     pub card_kind: CardKind,
-    /// Who stores them; none: nobody in particular.
+    /// Actor of the cards; `None`: anonymous.
     pub actor_user_id: Option<String>,
-    /// At most this many; none: all there are.
+    /// Maximum cards; `None`: all.
     pub cards_max: Option<u64>,
 }
 
@@ -58,48 +57,48 @@ impl Default for ConsumeOptions {
     }
 }
 
-/// What became of a repository's changes.
+/// Result of a consumption.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Consumed {
+pub struct ConsumeReport {
     /// The repository.
     pub repo_id: i64,
-    /// Cards that were stored where they were meant to be.
+    /// Cards stored in their target space.
     pub stored: u64,
-    /// Cards that the policy sent to a private space, and that are stored there.
+    /// Cards that the policy redirected to a private space.
     pub redirected: u64,
-    /// Why, and what to do about it, if the settings alone decided so.
-    pub redirected_by: Option<Redirected>,
-    /// Cards that the memory server could not take and that wait in the outbox.
+    /// Why, and how to change it, if the settings alone caused the redirect.
+    pub redirected_by: Option<RedirectReasons>,
+    /// Cards that the memory server could not take and that are in the outbox.
     pub deferred: u64,
-    /// Cards that were stored or waiting already.
+    /// Cards that were stored or deferred already.
     pub deduplicated: u64,
-    /// Where the cursor is.
+    /// The cursor.
     pub position: i64,
-    /// Why it did not come to the end.
-    pub stopped: Option<Stopped>,
+    /// Why it stopped early.
+    pub stopped: Option<ConsumeStop>,
 }
 
-impl Consumed {
-    /// Cards in all.
+impl ConsumeReport {
+    /// Total cards.
     pub fn cards(&self) -> u64 {
         self.stored + self.redirected + self.deferred + self.deduplicated
     }
 }
 
-/// Why a consumption did not come to the end. The next one tries again.
+/// Why a consumption stopped early. The next one retries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Stopped {
+pub struct ConsumeStop {
     /// Always [`STOPPED`].
     pub code: &'static str,
-    /// The code of what was in the way: `POLICY_REJECT`, `AUDIT_WRITE_FAILED` and so on.
+    /// The code of the cause: `POLICY_REJECT`, `AUDIT_WRITE_FAILED` and so on.
     pub reason: &'static str,
-    /// The change it stopped at, if it was at one.
+    /// The change at which it stopped, if any.
     pub source_id: Option<String>,
     /// For people.
     pub message: String,
 }
 
-impl Stopped {
+impl ConsumeStop {
     fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code: STOPPED,
@@ -110,13 +109,13 @@ impl Stopped {
     }
 }
 
-/// Who watches, and may end it.
+/// Observer of a consumption, which can end it.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Whether to end after the card in hand.
+    /// Whether to stop after the current card.
     pub is_stopping: &'a (dyn Fn() -> bool + Send + Sync),
     /// Called after each card.
-    pub progress: &'a (dyn Fn(&Consumed) + Send + Sync),
+    pub progress: &'a (dyn Fn(&ConsumeReport) + Send + Sync),
 }
 
 impl fmt::Debug for Watch<'_> {
@@ -126,8 +125,8 @@ impl fmt::Debug for Watch<'_> {
 }
 
 impl Watch<'_> {
-    /// Nobody.
-    pub fn nobody() -> Self {
+    /// No observer.
+    pub fn none() -> Self {
         Self {
             is_stopping: &|| false,
             progress: &|_| {},
@@ -135,34 +134,34 @@ impl Watch<'_> {
     }
 }
 
-/// What the gateway is told about a request that is a change of a repository. No tool can say so.
+/// Origin of a request that is a change of a repository. Tools cannot set it.
 #[derive(Clone, Debug)]
-pub(crate) struct Errand {
+pub(crate) struct ChangeOrigin {
     cursor: Value,
 }
 
-impl Errand {
-    /// What its audits say at the top: the databases move the cursor by it.
+impl ChangeOrigin {
+    /// The top-level fields of its audits, by which the databases move the cursor.
     pub(crate) fn noted(&self) -> Map<String, Value> {
         Map::from_iter([("consume".to_owned(), self.cursor.clone())])
     }
 }
 
-/// Makes memories of the changes after the cursor until there are no more, or something is in the way.
+/// Makes memories of the changes after the cursor, until the end or a failure.
 pub async fn run(
     service: &MemoryService,
     repo: &Repo,
     options: &ConsumeOptions,
     watch: Watch<'_>,
-) -> Consumed {
+) -> ConsumeReport {
     let mut run = Run {
         service,
         repo,
         options,
         watch,
-        done: Consumed {
+        done: ConsumeReport {
             repo_id: repo.repo_id,
-            ..Consumed::default()
+            ..ConsumeReport::default()
         },
     };
     let ended = run.pages().await;
@@ -178,7 +177,7 @@ pub async fn run(
         metrics::consumed(repo.repo_id, "stopped");
         run.done.stopped = Some(stopped);
     }
-    // The end may have been reached by somebody else as well.
+    // Another process may have reached the end as well.
     if let Ok(at) = cursor::position(service, repo).await {
         run.done.position = at;
     }
@@ -211,12 +210,12 @@ struct Run<'a> {
     repo: &'a Repo,
     options: &'a ConsumeOptions,
     watch: Watch<'a>,
-    done: Consumed,
+    done: ConsumeReport,
 }
 
 impl Run<'_> {
-    /// Writes down how it ended, for whoever asks how the repository stands.
-    async fn note(&self, ended: &Result<bool, Stopped>) {
+    /// Records the result for the repository's status.
+    async fn note(&self, ended: &Result<bool, ConsumeStop>) {
         let end = match ended {
             Ok(true) => End::Complete,
             Ok(false) if self.done.cards() == 0 => return,
@@ -232,14 +231,14 @@ impl Run<'_> {
         };
         let noted = scm.ended(self.repo.repo_id, Step::Consume, &end).await;
         if let Err(error) = noted {
-            info!(repo_id = self.repo.repo_id, %error, "how a consumption ended could not be noted");
+            info!(repo_id = self.repo.repo_id, %error, "recording the end of a consumption failed");
         }
     }
 
-    /// Whether it came to the end of what is known.
-    async fn pages(&mut self) -> Result<bool, Stopped> {
+    /// Whether it reached the end of the stored history.
+    async fn pages(&mut self) -> Result<bool, ConsumeStop> {
         loop {
-            // Somebody may have rewound it, or consume as well.
+            // The cursor may have been rewound, or moved by another consumption.
             let at = cursor::position(self.service, self.repo).await;
             let at = at.map_err(|error| unread(&error))?;
             self.done.position = at;
@@ -261,20 +260,20 @@ impl Run<'_> {
             }
             let now = cursor::position(self.service, self.repo).await;
             if now.map_err(|error| unread(&error))? == at {
-                let why = "the cursor did not move: an audit could not be ended, or somebody set it \
+                let why = "the cursor did not move: an audit could not be ended, or the cursor was set \
                            back meanwhile";
-                return Err(Stopped::new("CURSOR_UNMOVED", why));
+                return Err(ConsumeStop::new("CURSOR_UNMOVED", why));
             }
         }
     }
 
-    /// Whether it was told to end.
+    /// Whether it was stopped by the observer.
     async fn page(
         &mut self,
         changes: &[Change],
         mut from: i64,
         settings: &Settings,
-    ) -> Result<bool, Stopped> {
+    ) -> Result<bool, ConsumeStop> {
         let policy = Policy::read(&settings.policy_json);
         for change in changes {
             if (self.watch.is_stopping)() {
@@ -282,12 +281,12 @@ impl Run<'_> {
             }
             let request = self.request(change, &policy).await?;
             let cursor = cursor::step(self.repo, from, change.position);
-            let errand = Errand { cursor };
+            let errand = ChangeOrigin { cursor };
             let caller = Caller::anonymous();
             let answer = self.service.store_for(request, &caller, Some(errand)).await;
             let counted = self.count(&answer, change);
             if self.done.redirected > 0 && self.done.redirected_by.is_none() {
-                self.done.redirected_by = Redirected::by(settings, &policy, self.options);
+                self.done.redirected_by = RedirectReasons::by(settings, &policy, self.options);
             }
             counted?;
             from = change.position;
@@ -297,7 +296,7 @@ impl Run<'_> {
         Ok(false)
     }
 
-    async fn request(&self, change: &Change, policy: &Policy) -> Result<StoreRequest, Stopped> {
+    async fn request(&self, change: &Change, policy: &Policy) -> Result<StoreRequest, ConsumeStop> {
         let patch = self.scm()?.patch(change.repo_id, &change.rev_or_sha).await;
         let patch = patch.map_err(|error| unknown(&error))?;
         let cards = card::Cards {
@@ -311,7 +310,7 @@ impl Run<'_> {
         })
     }
 
-    fn count(&mut self, answer: &StoreAnswer, change: &Change) -> Result<(), Stopped> {
+    fn count(&mut self, answer: &StoreAnswer, change: &Change) -> Result<(), ConsumeStop> {
         let is_hit = answer.error_code == Some("OUTBOX_DEDUP_HIT")
             || answer
                 .message
@@ -324,33 +323,33 @@ impl Run<'_> {
             "deferred" => ("deferred", &mut self.done.deferred),
             _ => {
                 let message = answer.message.clone().unwrap_or_default();
-                return Err(Stopped {
+                return Err(ConsumeStop {
                     source_id: Some(change.source_id.clone()),
-                    ..Stopped::new(answer.error_code.unwrap_or("UNKNOWN"), message)
+                    ..ConsumeStop::new(answer.error_code.unwrap_or("UNKNOWN"), message)
                 });
             }
         };
         *count += 1;
         metrics::consumed(self.repo.repo_id, outcome);
-        // The next one would be stored as well, and the cursor would know of neither.
+        // Continuing would store further cards without moving the cursor.
         if answer.is_audit_open {
             let message = answer.message.clone().unwrap_or_default();
-            return Err(Stopped {
+            return Err(ConsumeStop {
                 source_id: Some(change.source_id.clone()),
-                ..Stopped::new("AUDIT_NOT_ENDED", message)
+                ..ConsumeStop::new("AUDIT_NOT_ENDED", message)
             });
         }
         Ok(())
     }
 
-    async fn settings(&self) -> Result<Settings, Stopped> {
+    async fn settings(&self) -> Result<Settings, ConsumeStop> {
         let project = &self.service.options().project_key;
         let settings = self.service.logbook().settings(project).await;
         settings.map_err(|error| unread(&error))
     }
 
-    fn scm(&self) -> Result<&dyn ScmLedger, Stopped> {
-        let missing = || Stopped::new("SCM_UNAVAILABLE", "this gateway knows no repositories");
+    fn scm(&self) -> Result<&dyn ScmLedger, ConsumeStop> {
+        let missing = || ConsumeStop::new("SCM_UNAVAILABLE", "this gateway has no repositories");
         self.service.scm().ok_or_else(missing)
     }
 }
@@ -359,10 +358,10 @@ fn clamped(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn unread(error: &Error) -> Stopped {
-    Stopped::new("LOGBOOK_UNAVAILABLE", error.to_string())
+fn unread(error: &Error) -> ConsumeStop {
+    ConsumeStop::new("LOGBOOK_UNAVAILABLE", error.to_string())
 }
 
-fn unknown(error: &LedgerError) -> Stopped {
-    Stopped::new(error.code(), error.to_string())
+fn unknown(error: &LedgerError) -> ConsumeStop {
+    ConsumeStop::new(error.code(), error.to_string())
 }

@@ -1,4 +1,4 @@
-//! What ties together the answer to a request, its audit and its log lines.
+//! Correlation ids: they link the answer to a request, its audit and its log lines.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ const DIGITS: usize = 16;
 pub struct Correlation(String);
 
 impl Correlation {
-    /// A fresh one. Every request gets its own, whatever it brings along.
+    /// A new one. Every request gets its own.
     #[expect(clippy::new_without_default, reason = "no two are equal")]
     pub fn new() -> Self {
         Self::of_bytes(random())
@@ -26,14 +26,14 @@ impl Correlation {
         Self::of_bytes(fence.to_be_bytes())
     }
 
-    /// Reads one; none if it is malformed.
+    /// Parses one; `None` if it is malformed.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(PREFIX)?;
         let is_hex = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_hex.then(|| Self(text.to_owned()))
     }
 
-    /// Reads one; a malformed one is replaced by a fresh one.
+    /// Parses one; a malformed one is replaced by a new one.
     pub fn parse_or_new(text: &str) -> Self {
         Self::parse(text).unwrap_or_else(Self::new)
     }
@@ -68,7 +68,7 @@ impl TryFrom<String> for Correlation {
     }
 }
 
-/// A name for a worker that has none.
+/// A generated name for a worker.
 pub fn worker_id() -> String {
     let [a, b, c, d, ..] = random();
     format!("worker-{:08x}", u32::from_be_bytes([a, b, c, d]))
@@ -91,7 +91,6 @@ fn random() -> [u8; 8] {
 mod tests {
     use super::*;
 
-    /// Facts 5.4.
     #[test]
     fn a_correlation_id_has_sixteen_hex_digits() {
         for valid in ["corr-a1b2c3d4e5f67890", "corr-A1B2C3D4E5F67890"] {

@@ -1,5 +1,5 @@
-//! Memories kept in the database of the queue, with full-text search: the default that needs
-//! nothing installed.
+//! Memories in the queue's database with full-text search: the default, which needs nothing
+//! installed.
 
 use std::{fmt, ptr, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     backend::EMBEDDED,
 };
 
-/// Keeps memories in the logbook.
+/// Stores memories in the logbook.
 pub struct Embedded {
     logbook: Arc<dyn Logbook>,
 }
@@ -44,7 +44,7 @@ impl Backend for Embedded {
         ptr::addr_eq(Arc::as_ptr(&self.logbook), logbook)
     }
 
-    fn takes_turns(&self) -> bool {
+    fn needs_write_lock(&self) -> bool {
         false
     }
 
@@ -88,7 +88,7 @@ impl Backend for Embedded {
         budget: Duration,
     ) -> Result<Vec<MemoryItem>, BackendError> {
         let mut wanted = search.clone();
-        // The database does not look into `meta`, so there must be some to spare.
+        // The database does not filter by `meta`, so more rows are read.
         if !search.filter.meta.is_empty() {
             wanted.top_k = PAGE_ENTRIES_MAX;
         }
@@ -117,7 +117,7 @@ async fn within<T>(
     call: impl Future<Output = Result<T>>,
 ) -> Result<T, BackendError> {
     match timeout(budget, call).await {
-        Ok(answer) => answer.map_err(|error| told(&error)),
+        Ok(answer) => answer.map_err(|error| backend_error(&error)),
         Err(_) => {
             let why = format!(
                 "the database did not answer within {} ms",
@@ -128,8 +128,8 @@ async fn within<T>(
     }
 }
 
-/// A database's error in the words of a memory server.
-fn told(error: &Error) -> BackendError {
+/// Maps a database error to a backend error.
+fn backend_error(error: &Error) -> BackendError {
     match error {
         Error::InvalidInput { .. } => refusal(400, error),
         Error::PayloadTooLarge { .. } => refusal(413, error),

@@ -1,13 +1,13 @@
-//! What a memory is based on.
+//! The evidence of a memory.
 //!
-//! Callers name evidence in one of two ways: `evidence_refs`, a list of URIs (version 1), or `evidence`,
-//! a list of objects with hashes (version 2). From here on both are the same.
+//! A request has either `evidence_refs`, a list of URIs (version 1), or `evidence`, a list of objects
+//! with hashes (version 2). Both become [`Evidence`].
 
 mod classify;
 mod strict;
 
 pub use self::{
-    classify::{Classified, classify},
+    classify::{ClassifiedEvidence, classify},
     strict::{StrictReport, ValidateRefs, check_strict, resolve_validate_refs},
 };
 
@@ -18,29 +18,28 @@ use crate::{
     uri::{mask_credentials, mask_credentials_in_fields},
 };
 
-/// The mark of an item that was a mere URI. Callers cannot set it: it excuses a missing hash.
+/// Marks an item that was given as a URI. Callers cannot set it: it excuses a missing hash.
 const LEGACY_MARK: &str = "evidence_refs_legacy";
 const MARK_FIELD: &str = "_source";
-/// The hash of a URI as it was given, where it held credentials: they are masked, and it can still be
-/// told apart from others by this.
+/// SHA-256 of a URI whose credentials were masked: it still identifies the URI.
 const GIVEN_FIELD: &str = "uri_sha256";
-/// How many URIs a summary shows.
+/// URIs in a summary.
 const SHOWN_URIS: usize = 5;
 
-/// How evidence was named.
+/// The version in which evidence was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EvidenceSource {
-    /// As objects.
+    /// Objects.
     V2,
-    /// As URIs.
+    /// URIs.
     V1Mapped,
-    /// Not at all.
+    /// No evidence.
     #[default]
     None,
 }
 
 impl EvidenceSource {
-    /// As audits write it.
+    /// The value in audits.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V2 => "v2",
@@ -82,24 +81,24 @@ impl EvidenceItem {
         }
     }
 
-    /// Where it is; empty if nothing says so.
+    /// The URI; empty if absent.
     pub fn uri(&self) -> &str {
         let uri = self.fields.get("uri").and_then(Value::as_str);
         uri.unwrap_or_default().trim()
     }
 
-    /// Its hash; empty if nothing says so.
+    /// The hash; empty if absent.
     pub fn sha256(&self) -> &str {
         let sha256 = self.fields.get("sha256").and_then(Value::as_str);
         sha256.unwrap_or_default().trim()
     }
 
-    /// Whether it was a mere URI.
+    /// Whether it was given as a URI.
     pub fn is_legacy(&self) -> bool {
         self.is_legacy
     }
 
-    /// As it goes to the memory server.
+    /// The value that the memory server stores.
     pub fn to_value(&self) -> Value {
         let mut fields = self.fields.clone();
         if self.is_legacy {
@@ -108,7 +107,7 @@ impl EvidenceItem {
         Value::Object(fields)
     }
 
-    /// A field that says something.
+    /// A field that is neither null nor empty.
     fn given(&self, name: &str) -> Option<&Value> {
         let value = self.fields.get(name)?;
         let is_empty = value.is_null() || value.as_str().is_some_and(str::is_empty);
@@ -116,7 +115,7 @@ impl EvidenceItem {
     }
 }
 
-/// Evidence without credentials.
+/// Masks credentials.
 fn masked(mut fields: Map<String, Value>) -> Map<String, Value> {
     let given = fields.get("uri").and_then(Value::as_str).map(str::trim);
     let given = given.filter(|uri| mask_credentials(uri) != *uri);
@@ -131,14 +130,14 @@ fn masked(mut fields: Map<String, Value>) -> Map<String, Value> {
 /// All evidence of a memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Piece by piece.
+    /// The items.
     pub items: Vec<EvidenceItem>,
-    /// How it was named.
+    /// The version in which it was given.
     pub source: EvidenceSource,
 }
 
-/// Brings evidence into one shape, without credentials. Objects win over mere URIs; empty URIs are
-/// left out.
+/// The evidence of a request, credentials masked. Objects take precedence over URIs; empty URIs are left
+/// out.
 pub fn normalize(evidence: &[Value], evidence_refs: &[String]) -> Evidence {
     if !evidence.is_empty() {
         return Evidence {
@@ -167,12 +166,12 @@ impl Evidence {
         self.items.iter().map(EvidenceItem::uri).collect()
     }
 
-    /// As it goes to the memory server.
+    /// The value that the memory server stores.
     pub fn to_values(&self) -> Vec<Value> {
         self.items.iter().map(EvidenceItem::to_value).collect()
     }
 
-    /// `{count, has_strong, uris}`: how much there is, whether any of it has a hash, the first few.
+    /// `{count, has_strong, uris}`: number of items, whether any has a hash, and the first few URIs.
     pub fn summary(&self) -> Value {
         let has_strong = self.items.iter().any(|item| !item.sha256().is_empty());
         let uris: Vec<&str> = self.uris().into_iter().take(SHOWN_URIS).collect();

@@ -1,9 +1,9 @@
-//! The sink of the queue `memory`: brings to the memory server what could not be stored at once.
+//! The sink of the queue `memory`: stores deferred memories in the memory server.
 //!
-//! It asks the logbook whether the same text was stored already, asks the memory server whether it
-//! still has it and about what may have arrived, and only then stores. A memory that is meant for
-//! another backend is left to whoever delivers there. It never settles and never retries by itself:
-//! that is the worker's, and the audits are the database's.
+//! A delivery first checks the logbook for the same text, asks the memory server to confirm a hit or an
+//! earlier attempt with an unknown result, and only then stores. A message for another backend is left
+//! to a worker of that backend. The worker settles and retries; the database writes the audits, in the
+//! transaction of the outcome.
 
 mod message;
 mod verdict;
@@ -12,7 +12,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::{Outcome, Result};
-use consign_worker::{About, Delivery, Sink, Verdict, park::park};
+use consign_worker::{About, Delivery, Sink, Verdict, failpoint::failpoint};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -25,41 +25,40 @@ use self::{
     },
 };
 use crate::{
-    Backend, BackendError, Found, Logbook, MemoryOptions, NewMemory, StoredMemory, metrics,
-    turn::Turns,
+    Backend, BackendError, KnownMemory, Logbook, MemoryOptions, NewMemory, StoredMemory, metrics,
+    write_lock::{LockError, WriteLock},
 };
 
-/// Stores what waits in the outbox.
+/// Delivers the messages of the queue `memory`.
 pub struct FlushSink {
     logbook: Arc<dyn Logbook>,
     backend: Arc<dyn Backend>,
-    /// Which one it is.
+    /// The backend's identity, which messages and audits name.
     identity: String,
-    /// How long one call of the memory server may take.
+    /// Timeout of one call of the memory server.
     call_max: Duration,
-    /// How often one delivery tries again by itself, before the queue does.
+    /// Retries within one delivery, before those of the queue.
     client_retries: u32,
-    turns: Turns,
+    write_lock: WriteLock,
 }
 
-/// What became of a memory before.
-enum Earlier {
-    Nothing,
-    /// It may have arrived.
+/// The result of earlier writes of the same text to this backend.
+enum PriorOutcome {
+    None,
+    /// Unknown: the backend may have it.
     InDoubt,
-    /// It was stored here.
-    Stored(Found),
+    Stored(KnownMemory),
 }
 
 impl FlushSink {
-    /// A sink that stores into this backend. Gateway and sink of one process should share it.
+    /// A sink for a backend. Gateway and sink of one process should share it.
     pub fn new(
         logbook: Arc<dyn Logbook>,
         backend: Arc<dyn Backend>,
         options: &MemoryOptions,
     ) -> Self {
         Self {
-            turns: Turns::at(backend.as_ref(), &logbook),
+            write_lock: WriteLock::new(backend.as_ref(), &logbook),
             identity: backend.identity(),
             logbook,
             backend,
@@ -69,40 +68,35 @@ impl FlushSink {
     }
 
     async fn flush(&self, delivery: &Delivery, memory: &NewMemory) -> Verdict {
-        let ends = Instant::now() + own_limit(delivery.timeout);
+        let ends = Instant::now() + deadline_within(delivery.timeout);
         let sha = memory.payload_sha();
-        // Nobody else stores it meanwhile, neither a request nor a twin.
-        let turn = self.turns.take(&memory.target_space, &sha);
-        let _turn = match timeout_at(ends, turn).await {
-            Ok(Ok(turn)) => turn,
-            Ok(Err(error)) => return database_failed(&error),
-            Err(_) => {
-                let why = "others are still writing; nothing was sent";
-                return failed(&BackendError::Unreachable(why.to_owned()));
-            }
+        let lock = self.write_lock.take(&memory.target_space, &sha, ends);
+        let _guard = match lock.await {
+            Ok(guard) => guard,
+            Err(LockError::Unavailable(error)) => return database_failed(&error),
+            Err(error @ LockError::TimedOut) => return failed(&error.into()),
         };
-        let earlier = match timeout_at(ends, self.earlier(delivery, memory, &sha)).await {
-            Ok(Ok(earlier)) => earlier,
+        let prior = match timeout_at(ends, self.prior_outcome(delivery, memory, &sha)).await {
+            Ok(Ok(prior)) => prior,
             Ok(Err(error)) => return database_failed(&error),
             Err(_) => return database_timed_out("the logbook did not answer"),
         };
         let (mut in_doubt, mut is_again) = (false, false);
-        match earlier {
-            Earlier::Nothing => {}
-            Earlier::InDoubt => in_doubt = true,
-            Earlier::Stored(found) => match self.has(memory, &found, ends).await {
+        match prior {
+            PriorOutcome::None => {}
+            PriorOutcome::InDoubt => in_doubt = true,
+            PriorOutcome::Stored(found) => match self.has(memory, &found, ends).await {
                 Ok(Some(stored)) => {
                     let verdict = deduplicated(&found, &stored);
-                    return self.replaced(memory, &stored, verdict, ends).await;
+                    return self.complete(memory, &stored, verdict, ends).await;
                 }
                 Ok(None) => is_again = true,
-                // Nothing was sent, and it may be there.
                 Err(error) => return still_in_doubt(&error),
             },
         }
         for retry in 0..self.client_retries {
             let verdict = self.attempt(memory, (in_doubt, is_again), ends).await;
-            let next = Instant::now() + rest(retry);
+            let next = Instant::now() + retry_delay(retry);
             let is_over = matches!(verdict.outcome, Outcome::Delivered | Outcome::Dead);
             if is_over || verdict.about != About::Sink || next >= ends {
                 return verdict;
@@ -113,24 +107,30 @@ impl FlushSink {
         self.attempt(memory, (in_doubt, is_again), ends).await
     }
 
-    /// What became of the same memory before: of an earlier delivery, of the request it came with, or
-    /// of another one for the same memory, of which only the audit knows.
-    async fn earlier(&self, delivery: &Delivery, memory: &NewMemory, sha: &str) -> Result<Earlier> {
+    /// The result of an earlier delivery, of the request that deferred the memory, or of another request
+    /// with the same text, which only its audit records.
+    async fn prior_outcome(
+        &self,
+        delivery: &Delivery,
+        memory: &NewMemory,
+        sha: &str,
+    ) -> Result<PriorOutcome> {
         let (space, here) = (memory.target_space.as_str(), self.identity.as_str());
         let logbook = &self.logbook;
         if let Some(found) = logbook.check_dedup(space, sha, Some(here)).await? {
-            return Ok(Earlier::Stored(found));
+            return Ok(PriorOutcome::Stored(found));
         }
         let in_doubt = delivery.in_doubt
             || memory.may_be_stored
             || logbook.may_be_stored(space, sha, here).await?;
-        Ok(match in_doubt {
-            true => Earlier::InDoubt,
-            false => Earlier::Nothing,
+        Ok(if in_doubt {
+            PriorOutcome::InDoubt
+        } else {
+            PriorOutcome::None
         })
     }
 
-    /// Asks if it may be there, then sends it. `is_again`: it was stored before, and is gone.
+    /// Stores the memory, unless it is in doubt and found. `is_again`: the backend has lost it.
     async fn attempt(
         &self,
         memory: &NewMemory,
@@ -140,29 +140,28 @@ impl FlushSink {
         if in_doubt {
             match self.find(memory, ends).await {
                 Ok(Some(stored)) => {
-                    return self.replaced(memory, &stored, found(&stored), ends).await;
+                    return self.complete(memory, &stored, found(&stored), ends).await;
                 }
                 Ok(None) => {}
-                // Nothing was sent, and it is as uncertain as before.
                 Err(error) => return still_in_doubt(&error),
             }
         }
         match self.store(memory, ends).await {
             Ok(kept) => {
-                park("memory.flush_after_store").await;
+                failpoint("memory.flush_after_store").await;
                 let verdict = stored(&kept, is_again);
-                self.replaced(memory, &kept, verdict, ends).await
+                self.complete(memory, &kept, verdict, ends).await
             }
             Err(error) => failed(&error),
         }
     }
 
-    /// It is stored, and delivered once the version that it replaces is replaced.
-    async fn replaced(
+    /// Completes a delivery: replaces the superseded version and names the backend in the result.
+    async fn complete(
         &self,
         memory: &NewMemory,
         stored: &StoredMemory,
-        verdict: Verdict,
+        mut verdict: Verdict,
         ends: Instant,
     ) -> Verdict {
         if let Some(old) = memory.supersedes.as_deref() {
@@ -173,11 +172,6 @@ impl FlushSink {
                 return still_in_doubt(&error);
             }
         }
-        self.of_here(verdict)
-    }
-
-    /// What was delivered here says so.
-    fn of_here(&self, mut verdict: Verdict) -> Verdict {
         if let Some(Value::Object(result)) = &mut verdict.result {
             result.insert("backend".to_owned(), json!(self.identity));
         }
@@ -187,7 +181,7 @@ impl FlushSink {
     async fn has(
         &self,
         memory: &NewMemory,
-        found: &Found,
+        found: &KnownMemory,
         ends: Instant,
     ) -> Result<Option<StoredMemory>, BackendError> {
         let since = Instant::now();
@@ -244,8 +238,8 @@ impl Sink for FlushSink {
     async fn deliver(&self, delivery: &Delivery) -> Verdict {
         let verdict = match read(&delivery.message) {
             Ok(memory) => match memory.backend.as_deref() {
-                Some(meant) if meant != self.identity => {
-                    misdirected(delivery, meant, &self.identity)
+                Some(backend) if backend != self.identity => {
+                    misdirected(delivery, backend, &self.identity)
                 }
                 _ => self.flush(delivery, &memory).await,
             },
@@ -257,13 +251,13 @@ impl Sink for FlushSink {
 }
 
 /// Half a second, doubling to ten.
-fn rest(retry: u32) -> Duration {
+fn retry_delay(retry: u32) -> Duration {
     Duration::from_millis(500)
         .saturating_mul(2_u32.saturating_pow(retry))
         .min(Duration::from_secs(10))
 }
 
-/// A little less than the worker allows: a verdict of our own tells more than being cut off.
-fn own_limit(limit: Duration) -> Duration {
+/// Slightly less than the worker's timeout: a verdict of the sink is more precise than a timeout.
+fn deadline_within(limit: Duration) -> Duration {
     limit - (limit / 20).min(Duration::from_millis(500))
 }

@@ -1,10 +1,10 @@
-//! Whether everything that must work does (seed 003, the FULL gate).
+//! The FULL gate: checks that all required capabilities work.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// What a gateway must be able to do, by the names that switches use.
+/// Capabilities of a gateway, by their names in switches.
 pub const CAPABILITIES: [&str; 6] = [
     "openmemory",
     "audit",
@@ -14,17 +14,17 @@ pub const CAPABILITIES: [&str; 6] = [
     "degradation",
 ];
 
-/// How much must work.
+/// Required completeness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum GateMode {
-    /// All of it.
+    /// Everything must work.
     Full,
-    /// What does not is noted.
+    /// Failures are only reported.
     Degraded,
 }
 
-/// How a capability stands.
+/// Status of a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Capability {
@@ -36,7 +36,7 @@ pub enum Capability {
     Skipped,
 }
 
-/// Capabilities that somebody has said need not be tried.
+/// Capabilities that need not be tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skips(BTreeSet<String>);
 
@@ -69,7 +69,7 @@ impl Skips {
         self.with(skip.into_iter().map(str::to_ascii_lowercase))
     }
 
-    /// Whether this one need not be tried.
+    /// Whether this one is skipped.
     pub fn contains(&self, capability: &str) -> bool {
         self.0.contains(&capability.to_ascii_lowercase())
     }
@@ -80,21 +80,20 @@ impl Skips {
     }
 }
 
-/// The gate's answer.
+/// Result of the gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateResult {
-    /// Whether one may go on.
+    /// Whether the gate passes.
     pub passed: bool,
-    /// Why not: the first capability that is in the way.
+    /// Why not: the first failing capability.
     pub reason: Option<String>,
-    /// Capabilities that do not work or were not tried.
+    /// Capabilities that failed or were not tried.
     pub missing: Vec<String>,
 }
 
-/// Asks whether all that is required works. `reported` may know more than is required; that counts
-/// as well, after what is required.
+/// Checks the required capabilities. Further reported ones count as well, after the required ones.
 ///
-/// A switch excuses what was not tried. It never excuses what was tried and failed.
+/// A switch excuses a capability that was not tried, never one that failed.
 pub fn check(
     mode: GateMode,
     required: &[&str],
@@ -140,7 +139,7 @@ mod tests {
     use Capability::{Failed, Ok, Skipped};
     use GateMode::{Degraded, Full};
 
-    /// The three places where a switch may stand.
+    /// The three places of a switch.
     fn switches() -> [Skips; 3] {
         [
             Skips::none().with_config([("skip_reconcile", true)]),
@@ -163,7 +162,6 @@ mod tests {
         Option<&'static str>,
     );
 
-    /// Facts section 10, E15, T53.
     #[test]
     fn what_is_required_works_or_is_skipped_on_purpose() {
         let skipped = "FULL mode: reconcile skipped without explicit config";
@@ -201,7 +199,7 @@ mod tests {
         let reason = "FULL mode: audit skipped without explicit config";
         assert_eq!(result.reason.as_deref(), Some(reason));
         assert_eq!(result.missing, ["audit", "outbox", "query", "more"]);
-        // What nobody requires is in the way all the same if it is reported to have failed.
+        // A failed capability that is not required fails the gate too.
         let reported = [("query", Ok), ("more", Failed)];
         let result = check(Full, &["query"], &reported, &Skips::none());
         let reason = "FULL mode: required capability more failed";

@@ -1,6 +1,4 @@
-//! The operations that agents call.
-//!
-//! Thin transports come in through [`crate::tools`]; everything a tool does is here.
+//! The operations of the memory gateway. Transports call them through [`crate::tools`].
 
 mod change;
 mod evidence;
@@ -21,10 +19,7 @@ use consign_kernel::Error;
 use consign_scm::ScmLedger;
 use consign_worker::SharedRead;
 use serde_json::{Value, json};
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, timeout_at},
-};
+use tokio::{sync::Semaphore, time::Instant};
 use tracing::warn;
 
 pub(crate) use self::store::DEDUP_HIT;
@@ -35,19 +30,15 @@ pub(crate) use self::{
     query::QueryRequest,
     read::ListRequest,
     spaces::SpacesRequest,
-    store::Sketch,
+    store::RequestOutline,
 };
 pub use self::{
     gate::GateRequest,
     store::{StoreAnswer, StoreRequest},
 };
 use crate::{
-    Action, Backend, BackendError, Caller, Logbook, MemoryOptions, Settings,
-    policy::{self, Decision, PolicyInput},
-    report,
-    space::Spaces,
-    tools::Refusal,
-    turn::Turns,
+    Backend, BackendError, Caller, Logbook, MemoryOptions, Settings, report, space::Spaces,
+    tools::Refusal, write_lock::WriteLock,
 };
 
 /// The memory gateway. Clones share everything.
@@ -61,22 +52,22 @@ struct Inner {
     logbook: Arc<dyn Logbook>,
     backend: Arc<dyn Backend>,
     options: MemoryOptions,
-    /// A place for each memory that is being stored.
-    places: Arc<Semaphore>,
-    /// A place for each request that is answered and not yet written down.
-    lingering: Arc<Semaphore>,
-    /// The settings as they were read last. Whatever is decided by them is compared with the
-    /// database before it is written.
+    /// A permit for each store request that is not finished.
+    in_flight: Arc<Semaphore>,
+    /// A permit for each answered request whose result is still being recorded.
+    background: Arc<Semaphore>,
+    /// The settings as last read. A write decided by them compares them with the database in the
+    /// transaction of its audit.
     settings: Mutex<Option<Arc<Settings>>>,
-    /// The reliability report, which walks all audits: one at a time.
+    /// The reliability report scans all audits, so concurrent callers share one scan.
     report: SharedRead<Value>,
-    turns: Turns,
+    write_lock: WriteLock,
 }
 
-/// More requests than a server takes at once.
-const PLACES: u32 = 1 << 20;
-/// Requests that wait for a database that hangs; what is more is left to reconciling.
-const LINGERING_MAX: usize = 4_096;
+/// Above what one server can have in flight.
+const IN_FLIGHT_MAX: u32 = 1 << 20;
+/// Requests that wait in the background for a hanging database; reconciliation covers the rest.
+const BACKGROUND_MAX: usize = 4_096;
 
 impl fmt::Debug for MemoryService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,29 +78,27 @@ impl fmt::Debug for MemoryService {
 }
 
 impl MemoryService {
-    /// A gateway over a logbook and a memory server. The sink of the same process should be given
-    /// the same backend.
+    /// A gateway over a logbook and a memory server. Gateway and sink of one process should share the
+    /// backend.
     pub fn new(
         logbook: Arc<dyn Logbook>,
         backend: Arc<dyn Backend>,
         options: MemoryOptions,
     ) -> Self {
-        let turns = Turns::at(backend.as_ref(), &logbook);
         let inner = Arc::new(Inner {
-            turns,
+            write_lock: WriteLock::new(backend.as_ref(), &logbook),
             logbook,
             backend,
             options,
-            places: Arc::new(Semaphore::new(PLACES as usize)),
-            lingering: Arc::new(Semaphore::new(LINGERING_MAX)),
+            in_flight: Arc::new(Semaphore::new(IN_FLIGHT_MAX as usize)),
+            background: Arc::new(Semaphore::new(BACKGROUND_MAX)),
             settings: Mutex::default(),
             report: SharedRead::default(),
         });
         Self { inner, scm: None }
     }
 
-    /// The same gateway, which knows repositories as well: it can consume their changes, and read
-    /// them as evidence.
+    /// The same gateway with repositories, whose changes it can consume and read as evidence.
     pub fn with_scm(self, scm: Arc<dyn ScmLedger>) -> Self {
         Self {
             scm: Some(scm),
@@ -117,75 +106,62 @@ impl MemoryService {
         }
     }
 
-    /// What is known of repositories.
+    /// The repositories, if the gateway has any.
     pub fn scm(&self) -> Option<&dyn ScmLedger> {
         self.scm.as_deref()
     }
 
-    /// Returns when every memory that was being stored has come to its end, also those whose clients
-    /// have hung up. For a process that is about to end and takes no more.
+    /// Waits until every store request is finished, including those whose clients disconnected. For the
+    /// shutdown of a process that takes no more requests.
     pub async fn finished(&self) {
-        // Never closed, so there is always an answer.
-        drop(self.inner.places.acquire_many(PLACES).await);
+        // The semaphore is never closed.
+        drop(self.inner.in_flight.acquire_many(IN_FLIGHT_MAX).await);
     }
 
-    /// What it remembers with.
+    /// The logbook.
     pub fn logbook(&self) -> &dyn Logbook {
         self.inner.logbook.as_ref()
     }
 
-    /// Where memories go.
+    /// The memory server.
     pub fn backend(&self) -> &dyn Backend {
         self.inner.backend.as_ref()
     }
 
-    /// How it is set up.
+    /// The settings of this process.
     pub fn options(&self) -> &MemoryOptions {
         &self.inner.options
     }
 
-    /// Whether the memory server can be used now; what is wrong with it, if anything, in sentences.
+    /// Checks the memory server; returns warnings.
     pub async fn check(&self, budget: Duration) -> Result<Vec<String>, BackendError> {
         let ends = Instant::now() + budget;
-        // It may have to write something to find out.
-        let turn = match timeout_at(ends, self.turns().take_all()).await {
-            Ok(Ok(turn)) => turn,
-            Ok(Err(error)) => return Err(BackendError::Unreachable(error.to_string())),
-            Err(_) => return Err(BackendError::Unreachable("others are still writing".into())),
-        };
+        // The check may store and remove a sample.
+        let _guard = self.write_lock().take_server(ends).await?;
         let left = ends.saturating_duration_since(Instant::now());
-        let checked = self.backend().check(left).await;
-        drop(turn);
-        checked
+        self.backend().check(left).await
     }
 
-    /// Whose turn it is to write there.
-    fn turns(&self) -> &Turns {
-        &self.inner.turns
+    fn write_lock(&self) -> &WriteLock {
+        &self.inner.write_lock
     }
 
-    fn settings_seen(&self) -> Option<Arc<Settings>> {
-        self.settings_kept().clone()
+    fn cached_settings(&self) -> Option<Arc<Settings>> {
+        self.settings_cache().clone()
     }
 
-    fn saw_settings(&self, settings: Settings) -> Arc<Settings> {
+    fn cache_settings(&self, settings: Settings) -> Arc<Settings> {
         let settings = Arc::new(settings);
-        *self.settings_kept() = Some(Arc::clone(&settings));
+        *self.settings_cache() = Some(Arc::clone(&settings));
         settings
     }
 
-    fn forget_settings(&self) {
-        *self.settings_kept() = None;
+    fn settings_cache(&self) -> MutexGuard<'_, Option<Arc<Settings>>> {
+        let settings = self.inner.settings.lock();
+        settings.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn settings_kept(&self) -> MutexGuard<'_, Option<Arc<Settings>>> {
-        // Nothing that holds it can panic halfway.
-        let kept = self.inner.settings.lock();
-        kept.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The reliability report; `ok` says whether it could be made. All who ask at the same time share
-    /// one.
+    /// The reliability report; `ok` is false if it could not be made. Concurrent callers share one.
     pub async fn report(&self) -> Value {
         let service = self.clone();
         let read = || async move { service.read_report().await };
@@ -212,13 +188,13 @@ impl MemoryService {
         }
     }
 
-    /// The owner of a private space; none: it is no private space.
+    /// The owner of a private space; none for any other space.
     pub(crate) fn private_owner<'s>(&self, space: &'s str) -> Option<&'s str> {
         space.strip_prefix(self.options().private_space_prefix.as_str())
     }
 
-    /// Whether a space is open to the caller: a private one is closed to everybody else whose
-    /// token says who they are. So is one of no known kind: it may have been private under another
+    /// Whether the caller may use a space. A token that names an actor closes the private spaces of all
+    /// other actors, and spaces of no known kind, which may have been private under another
     /// `private_space_prefix`.
     pub(crate) fn may_use(&self, caller: &Caller, space: &str) -> bool {
         match (self.private_owner(space), caller.actor.as_deref()) {
@@ -228,59 +204,41 @@ impl MemoryService {
         }
     }
 
-    /// Whether what belongs to a space may be seen by the caller; what belongs to none is everybody's.
+    /// Whether the caller may see what belongs to a space; without a space every caller may.
     pub(crate) fn may_see(&self, caller: &Caller, space: Option<&str>) -> bool {
         space.is_none_or(|space| self.may_use(caller, space))
     }
 
-    /// Refuses an item whose space is closed to the caller. One that does not exist is none's.
+    /// Refuses an item in a space that the caller may not use; an unknown item passes.
     pub(crate) async fn check_item(&self, caller: &Caller, item_id: i64) -> Result<(), Refusal> {
         if !caller.is_bound() {
             return Ok(());
         }
         let item = self.logbook().item(item_id).await.map_err(refused)?;
         let space = item.and_then(|item| item.space());
-        match self.may_see(caller, space.as_deref()) {
-            true => Ok(()),
-            false => Err(closed()),
+        if self.may_see(caller, space.as_deref()) {
+            Ok(())
+        } else {
+            Err(closed())
         }
     }
 
-    /// What the policy makes of a write by a caller.
-    pub(crate) fn decide(&self, caller: &Caller, input: &PolicyInput<'_>) -> Decision {
-        let decision = policy::decide(input);
-        // Knowing a name on the list is no credential where tokens say who somebody is (T26).
-        let is_unproven = caller.is_authenticated && !input.is_actor_bound;
-        let is_shared = input.spaces.user_of(input.target_space).is_none();
-        let is_listed = input.policy.allowlist_users.is_some();
-        if is_unproven && is_shared && is_listed && decision.action == Action::Allow {
-            return Decision {
-                action: Action::Redirect,
-                reason: "user_not_in_allowlist".to_owned(),
-                final_space: Some(input.spaces.private_of(input.actor)),
-            };
-        }
-        decision
-    }
-
-    /// Refuses spaces that are closed to the caller.
+    /// Refuses a space that the caller may not use.
     pub(crate) fn check_space(&self, caller: &Caller, space: &str) -> Result<(), Refusal> {
-        match self.may_use(caller, space) {
-            true => Ok(()),
-            false => {
-                let why = match self.private_owner(space) {
-                    Some(_) => format!("{space} is somebody else's private space"),
-                    None => format!(
-                        "{space} is no shared space, and may have been private under another \
-                         memory.private_space_prefix"
-                    ),
-                };
-                Err(Refusal::new("SPACE_FORBIDDEN", why))
-            }
+        if self.may_use(caller, space) {
+            return Ok(());
         }
+        let why = match self.private_owner(space) {
+            Some(_) => format!("{space} is another user's private space"),
+            None => format!(
+                "{space} is no shared space, and may have been private under another \
+                 memory.private_space_prefix"
+            ),
+        };
+        Err(Refusal::new("SPACE_FORBIDDEN", why))
     }
 
-    /// Refuses callers who say they are somebody else than their token says.
+    /// Refuses a claimed actor that is not the token's.
     pub(crate) fn check_actor(
         &self,
         caller: &Caller,
@@ -296,18 +254,18 @@ impl MemoryService {
     }
 }
 
-/// A failure of the logbook, as tools tell it.
+/// A failure of the logbook as a tool's refusal.
 pub(crate) fn refused(error: Error) -> Refusal {
     match &error {
         Error::InvalidInput { .. } | Error::PayloadTooLarge { .. } => {
             Refusal::new("INVALID_PARAMETER", error.to_string())
         }
         error if error.is_retryable() => {
-            warn!(%error, "the logbook could not be used");
+            warn!(%error, "the logbook is not available");
             Refusal::new("LOGBOOK_UNAVAILABLE", error.to_string()).retryable()
         }
         error => {
-            warn!(%error, "the logbook refused");
+            warn!(%error, "the logbook rejected the call");
             Refusal::new("EXECUTION_FAILED", error.to_string())
         }
     }

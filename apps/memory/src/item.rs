@@ -1,56 +1,56 @@
-//! A memory as it is read back, and which memories are asked for: alike for every backend.
+//! Memories as they are read, and filters: the same for every backend.
 
 use consign_kernel::{Error, Result};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A memory as it is read back.
+/// A stored memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemoryItem {
-    /// The backend's name for it.
+    /// The backend's id.
     pub id: String,
     /// The text.
     pub text: String,
-    /// The space it is in.
+    /// Its space.
     pub space: String,
-    /// `PROCEDURE`, `DECISION` and so on, if its writer gave one.
+    /// `PROCEDURE`, `DECISION` and so on, if set.
     pub kind: Option<String>,
-    /// Who stored it.
+    /// The actor who stored it.
     pub actor: Option<String>,
-    /// Since when it is there; absent where the backend does not tell.
+    /// Time of creation; `None` where the backend does not return it.
     pub created_at: Option<Timestamp>,
-    /// How well it fits a query; more is better, only comparable within one answer.
+    /// Relevance for a query; comparable within one answer only.
     pub score: Option<f64>,
-    /// What it is based on.
+    /// Evidence.
     pub evidence: Vec<Value>,
-    /// What its writer wanted kept with it; none of the fields above comes from here.
+    /// Fields of the writer; none of the fields above is read from here.
     pub meta: Map<String, Value>,
-    /// The older version that it replaced, by its name.
+    /// Id of the older version that it replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supersedes: Option<String>,
-    /// The newer version that replaced it; such a memory is neither found nor listed.
+    /// Id of the newer version that replaced it; such a memory is neither found nor listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<String>,
 }
 
-/// Which memories. Absent fields fit everything.
+/// Filter. Absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryFilter {
     /// Of this kind.
     pub kind: Option<String>,
     /// Stored by this actor.
     pub actor: Option<String>,
-    /// Not older than this.
+    /// From this time on.
     pub since: Option<Timestamp>,
-    /// Older than this.
+    /// Before this time.
     pub until: Option<Timestamp>,
     /// With these values in `meta`.
     pub meta: Map<String, Value>,
 }
 
 impl MemoryFilter {
-    /// Whether a memory is one of them.
+    /// Whether a memory matches.
     pub fn fits(&self, item: &MemoryItem) -> bool {
         let is = |wanted: &Option<String>, given: &Option<String>| {
             wanted.is_none() || wanted.as_deref() == given.as_deref()
@@ -68,7 +68,7 @@ impl MemoryFilter {
             && meta.all(|(name, wanted)| item.meta.get(name) == Some(wanted))
     }
 
-    /// Whether everything fits.
+    /// Whether everything matches.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -77,13 +77,13 @@ impl MemoryFilter {
 /// A search.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Search {
-    /// The words.
+    /// The query.
     pub query: String,
     /// In these spaces only.
     pub spaces: Vec<String>,
-    /// What else must fit.
+    /// Further conditions.
     pub filter: MemoryFilter,
-    /// How many at most.
+    /// Maximum results.
     pub top_k: u32,
 }
 
@@ -92,25 +92,25 @@ pub struct Search {
 pub struct Listing {
     /// In these spaces only.
     pub spaces: Vec<String>,
-    /// What else must fit.
+    /// Further conditions.
     pub filter: MemoryFilter,
-    /// Where to go on: [`ItemPage::next`] of the page before.
+    /// Cursor: [`ItemPage::next`] of the page before.
     pub cursor: Option<String>,
-    /// How many at most.
+    /// Maximum results.
     pub limit: u32,
 }
 
 /// The answer to a listing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ItemPage {
-    /// Fewer than were asked for does not mean that there are no more.
+    /// Fewer than the limit does not mean that there are no more.
     pub items: Vec<MemoryItem>,
-    /// Where to go on; none: that was the last page.
+    /// Cursor of the next page; `None` on the last.
     pub next: Option<String>,
 }
 
 impl Listing {
-    /// Time and name of the memory that the cursor stands for, where the logbook keeps memories.
+    /// Time and id in the cursor, for memories in the logbook.
     pub fn after(&self) -> Result<Option<(Timestamp, &str)>> {
         let Some(cursor) = self.cursor.as_deref() else {
             return Ok(None);
@@ -119,13 +119,13 @@ impl Listing {
             let at = Timestamp::from_microsecond(micros.parse().ok()?).ok()?;
             Some((at, id))
         });
-        let none = || Error::invalid("cursor", "is none of a page of memories");
+        let none = || Error::invalid("cursor", "is not a cursor of a page of memories");
         parts.map(Some).ok_or_else(none)
     }
 }
 
 impl ItemPage {
-    /// A page of a logbook that was asked for one memory more than the page has.
+    /// A page from a query with one more row than the page has.
     pub fn of(mut items: Vec<MemoryItem>, limit: u32) -> Self {
         let has_more = items.len() > limit as usize;
         items.truncate(limit as usize);

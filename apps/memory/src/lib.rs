@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+mod app;
 pub mod audit_json;
 mod backend;
 pub mod backoff;
 mod caller;
 pub mod card;
+mod cli;
 pub mod consume;
 pub mod correlation;
 mod embedded;
@@ -12,35 +14,40 @@ pub mod evidence;
 pub mod flush;
 pub mod gate;
 mod gateway;
+mod http;
 mod item;
 mod logbook;
 mod memory;
 pub mod metrics;
 mod openmemory;
 mod options;
+mod pages;
 pub mod policy;
 mod reconcile;
-pub mod redact;
 pub mod report;
+mod settings;
 pub mod space;
+pub mod store;
 pub mod tools;
-mod turn;
+mod write_lock;
 
+pub use app::{MemoryApp, MemoryAppService};
 pub use backend::{Backend, BackendError, StoredMemory, setting_for};
 pub use caller::Caller;
 pub use consign_artifacts::uri;
+use consign_redact as redact;
 pub use correlation::Correlation;
 pub use embedded::Embedded;
 pub use flush::FlushSink;
 pub use gateway::{GateRequest, MemoryService, StoreAnswer, StoreRequest};
+pub use http::{MemoryHttp, StdioError, serve_stdio};
 pub use item::{ItemPage, Listing, MemoryFilter, MemoryItem, Search};
 pub use logbook::{
     Action, Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, AuditStatus, Candidate,
-    Deferred, EnqueuedMemory, Event, EventFilter, FallbackHit, Finding, Found, Issue, Item,
-    ItemFilter, Kept, KeptEvidence, Logbook, MemoryCounts, NewAttachment, NewAudit, NewCandidate,
-    NewEvent, NewEvidence, NewItem, NewUser, Opened, Opening, OutboxCounts, OutboxRow,
-    OutboxStatus, ReconcileOptions, Reconciled, Settings, SettingsChange, TURN_PLACE, TurnKept,
-    Twin,
+    DeferResult, EnqueuedMemory, Event, EventFilter, FallbackHit, Finding, Issue, Item, ItemFilter,
+    KeepResult, KeptEvidence, KnownMemory, Logbook, MemoryCounts, NewAttachment, NewAudit,
+    NewCandidate, NewEvent, NewEvidence, NewItem, NewUser, OpenResult, Opening, OutboxCounts,
+    OutboxRow, OutboxStatus, ReconcileOptions, ReconcileOutcome, Settings, SettingsChange, Twin,
 };
 pub use memory::{NewMemory, is_key, message_key, nth_key, payload_sha, queue};
 pub use openmemory::OpenMemory;
@@ -50,7 +57,7 @@ pub use options::{
 };
 pub use reconcile::{ReconcileDetail, ReconcileReport, reconcile, reconcile_loop};
 pub use report::ReliabilityReport;
-pub use turn::leave_turns;
+pub use write_lock::{LockRenewal, NEXT_HOLDER_TTL, WriteLockStore, release_write_locks};
 
-/// The queue memories travel on.
+/// The queue of memories.
 pub const QUEUE: &str = "memory";

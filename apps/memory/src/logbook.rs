@@ -1,13 +1,12 @@
-//! The port to what the gateway remembers.
+//! The port to the gateway's store: settings, users, audits, the outbox, facts, embedded memories.
 //!
-//! Facts only, no policy. Every operation is one transaction; both stores implement all of them, and
-//! `consign_conformance::memory` says what they must do.
+//! No policy. Every operation is one transaction; both stores implement all of them, and
+//! `tests/it/cases` runs the same cases on both.
 //!
-//! # Whatever moves a message writes its audit
+//! # Audits of the outbox
 //!
-//! The outbox is the queue `memory`. Like the ledger of orders, the audits of its outcomes are written
-//! by the database in the transaction that records the outcome, whoever records it (a worker, SQL, a
-//! person, an expiry):
+//! The outbox is the queue `memory`. A hook writes the audit of each outcome in the transaction that
+//! records the outcome, whether that is of a worker, of SQL, of an operator or an expiry:
 //!
 //! | what happened | action, reason | status |
 //! |---|---|---|
@@ -19,19 +18,17 @@
 //! | the message is dead | reject, `outbox_flush_dead` | failed |
 //! | a result came after its lease had ended (`late`) | redirect, `outbox_flush_conflict` | redirected |
 //!
-//! Should writing such an audit fail, the outcome stands all the same and `reconcile` writes it later.
-//! Their `correlation_id` is that of the lease (`corr-` and its fence as 16 hex digits), so all of a
-//! batch share it; `attempt_id` is `attempt-` and 12 hex digits of message and attempt; the common key
-//! of a memory's stages is `outbox_id`. `evidence_refs_json` is shaped as in [`crate`]'s facts: at the
-//! top `gateway_event`, `outbox_id`, `source` = `outbox_worker`, `payload_sha`, `correlation_id`,
-//! `worker_id`, `attempt_id`, `retry_count`, `memory_id` and `next_attempt_at` where there are any, and
-//! `extra` with `correlation_id`, `worker_id`, `attempt_id`, `last_error`, `original_outbox_id` (dedup),
-//! `intended_action`, `observed_status` and `observed_locked_by` (conflict). `original_outbox_id` and
-//! `intended_action` stand at the top too. The actor is the message's `actor_user_id`, else the owner
-//! of its private space. `retry_count` counts the attempts that failed, this one included.
+//! If such an audit cannot be written, the outcome stands and reconciliation writes it later. Its
+//! `correlation_id` is that of the lease (`corr-` and the fence in 16 hex digits), which all messages of
+//! a batch share; `attempt_id` is `attempt-` and 12 hex digits of message and attempt; the audits of one
+//! memory have the `outbox_id` in common. [`crate::audit_json`] has the shape of the document, in which
+//! these audits fill `outbox_id`, `retry_count` (failed attempts, this one included), `next_attempt_at`,
+//! `memory_id`, and in `extra` `correlation_id`, `worker_id`, `attempt_id`, `last_error`,
+//! `original_outbox_id` (dedup), `intended_action`, `observed_status` and `observed_locked_by`
+//! (conflict). The actor is the message's `actor_user_id`, else the owner of its private space.
 //! `intended_action` is `success`, `dedup_hit`, `retry` (for `uncertain` too) or `dead`.
 //!
-//! What an attempt says: `result` is `{"memory_id": "…"}`, with `"original_outbox_id"` for a dedup hit;
+//! An attempt's `result` is `{"memory_id": "…"}`, with `"original_outbox_id"` for a dedup hit; its
 //! `detail` is the error, beginning with `connection_error: `, `api_error: 503 - ` or
 //! `openmemory_error: `.
 
@@ -39,23 +36,17 @@ mod audit;
 mod facts;
 mod outbox;
 mod reconcile;
-mod search;
 mod settings;
-mod turn;
-mod write;
 
 pub use self::{
-    audit::{Action, Audit, AuditEnd, AuditFilter, AuditStatus, NewAudit},
+    audit::{Action, Audit, AuditEnd, AuditFilter, AuditStatus, NewAudit, OpenResult, Opening},
     facts::{
-        Attachment, AttachmentFilter, Candidate, Event, EventFilter, Item, ItemFilter,
+        Attachment, AttachmentFilter, Candidate, Event, EventFilter, FallbackHit, Item, ItemFilter,
         KeptEvidence, NewAttachment, NewCandidate, NewEvent, NewEvidence, NewItem, NewUser,
     },
-    outbox::{Deferred, EnqueuedMemory, Found, OutboxRow, OutboxStatus, Twin},
-    reconcile::{Finding, Issue, MemoryCounts, OutboxCounts, ReconcileOptions, Reconciled},
-    search::{FallbackHit, Kept},
+    outbox::{DeferResult, EnqueuedMemory, KeepResult, KnownMemory, OutboxRow, OutboxStatus, Twin},
+    reconcile::{Finding, Issue, MemoryCounts, OutboxCounts, ReconcileOptions, ReconcileOutcome},
     settings::{Settings, SettingsChange},
-    turn::{TURN_PLACE, TurnKept},
-    write::{Opened, Opening},
 };
 
 use std::time::Duration;
@@ -65,25 +56,25 @@ use consign_kernel::{MessageId, Result};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{ItemPage, Listing, MemoryItem, NewMemory, Search};
+use crate::{ItemPage, Listing, MemoryItem, NewMemory, Search, WriteLockStore};
 
-/// What the gateway remembers.
+/// The store of the memory gateway.
 #[async_trait]
-pub trait Logbook: Send + Sync {
+pub trait Logbook: WriteLockStore {
     // Settings.
 
-    /// The settings of a project; made with team writes off and an empty policy if there are none.
+    /// The settings of a project; created with team writes off and an empty policy.
     async fn settings(&self, project_key: &str) -> Result<Settings>;
 
-    /// Changes settings and writes the audit of it, both or neither.
+    /// Changes settings and writes the audit, in one transaction.
     async fn change_settings(&self, change: &SettingsChange, audit: &NewAudit) -> Result<Settings>;
 
-    // Users. Nothing but these creates one.
+    // Users. No other operation creates one.
 
-    /// Whether this user is known and active.
+    /// Whether this user exists and is active.
     async fn user_exists(&self, user_id: &str) -> Result<bool>;
 
-    /// Makes a user; nothing if there is one.
+    /// Creates a user, unless it exists.
     async fn create_user(&self, user: &NewUser) -> Result<()>;
 
     // Audits.
@@ -91,50 +82,48 @@ pub trait Logbook: Send + Sync {
     /// Writes an audit, pending or final.
     async fn insert_audit(&self, audit: &NewAudit) -> Result<i64>;
 
-    /// Begins a write: makes sure that what it was decided by still holds and that it is not stored
-    /// already (as [`Logbook::check_dedup`] says of the backend that the audit names), and writes its
-    /// audit, which is pending; or keeps it here, and then its audit has ended well: `memory_id` is
-    /// written into it, also into `gateway_event`, and `stored_again` into `extra` if it had been kept
-    /// before and was gone. One trip to the database, and one to its disk.
-    async fn open_write(&self, opening: &Opening) -> Result<Opened>;
+    /// Opens a write, in one round trip: checks the assumptions of its decision, checks that the text is
+    /// not stored in the audit's backend (see [`Logbook::check_dedup`]), and inserts the pending audit.
+    /// With `kept` the memory is stored here and the audit is inserted as ended, with its `memory_id`,
+    /// and `stored_again` if it had been kept before and removed.
+    async fn open_write(&self, opening: &Opening) -> Result<OpenResult>;
 
-    /// Ends the pending audit of a request; answers whether there was one. A final one never changes.
+    /// Ends the pending audit of a request; returns whether there was one. An ended audit never changes.
     async fn finalize_audit(&self, correlation_id: &str, end: &AuditEnd) -> Result<bool>;
 
-    /// Audits that fit, newest first; at most 1,000.
+    /// Matching audits, newest first; at most 1,000.
     async fn audits(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<Audit>>;
 
     // The outbox.
 
-    /// Enqueues a memory and ends its request's audit with `end`, into which the outbox id is
-    /// written (`:outbox:<id>` after the reason, `outbox_id` in the JSON; in `gateway_event`, if
-    /// there is one, `outbox_id` and `decision` follow), both or neither. A twin for the same backend
-    /// that is pending is answered instead of enqueued, and its id is written; a dead one is
-    /// requeued. One that was sent says nothing here: whoever defers has found that the backend does
-    /// not have it, or could not be asked; the memory gets a row of its own, under [`crate::nth_key`].
+    /// Enqueues a memory and ends its request's audit with `end` and the outbox id (`:outbox:<id>` after
+    /// the reason, `outbox_id` and the decision in the document), in one transaction. If a row with the
+    /// same text for the same backend is pending, its id is returned instead; if one is dead, it is
+    /// requeued. A sent row does not count: the caller has found that the backend lost the memory or does
+    /// not answer, so the memory gets another row, under [`crate::nth_key`].
     async fn defer(
         &self,
         memory: &NewMemory,
         correlation_id: &str,
         end: &AuditEnd,
-    ) -> Result<Deferred>;
+    ) -> Result<DeferResult>;
 
-    /// Enqueues a memory without any audit, as the seed's primitive does: a twin that was sent is
-    /// answered too. A memory that names no backend is a twin of whichever is there.
+    /// Enqueues a memory without an audit, as the seed's primitive does: a sent twin is returned too. A
+    /// memory without a backend matches rows of any backend.
     async fn enqueue_memory(&self, memory: &NewMemory) -> Result<EnqueuedMemory>;
 
-    /// Whether this text was stored in this space already: by a message that was sent, or directly
-    /// (a final audit `success` with a `memory_id`); the latest. With a backend only what was stored
-    /// there counts, and what names none. Whether the backend still has it, only the backend knows.
+    /// The latest record that this text was stored in this space: a sent message, or an audit `success`
+    /// with a `memory_id`. With a backend, only its own records count, and those without one. The
+    /// backend itself may have lost the memory since.
     async fn check_dedup(
         &self,
         target_space: &str,
         payload_sha: &str,
         backend: Option<&str>,
-    ) -> Result<Option<Found>>;
+    ) -> Result<Option<KnownMemory>>;
 
-    /// Whether a request may have stored this text there without anybody having written that down:
-    /// its audit is pending, or ended with `may_be_stored` in its `extra`.
+    /// Whether a request may have stored this text without recording it: its audit is pending, or ended
+    /// with `may_be_stored` in `extra`.
     async fn may_be_stored(
         &self,
         target_space: &str,
@@ -149,8 +138,8 @@ pub trait Logbook: Send + Sync {
     async fn outbox_rows(&self, status: Option<OutboxStatus>, limit: u32)
     -> Result<Vec<OutboxRow>>;
 
-    /// Leases due rows to a worker, a lease for each, oldest first. The seed's lease protocol: what
-    /// follows knows the lease by the worker's name and answers false when the worker has no live one.
+    /// Leases due rows to a worker, one lease each, oldest first. In the seed's lease protocol the
+    /// operations below find the lease by worker and return false if the worker has no live one.
     async fn claim_outbox(
         &self,
         worker_id: &str,
@@ -158,8 +147,8 @@ pub trait Logbook: Send + Sync {
         lease: Duration,
     ) -> Result<Vec<OutboxRow>>;
 
-    /// It is stored. A worker that had a lease and lost it is answered false, and what it says is kept as
-    /// a late result, which is a conflict; so with the two below.
+    /// Settles a row as sent. If the worker's lease has ended, returns false and records a late result,
+    /// whose audit is a conflict; so do the two operations below.
     async fn ack_sent(
         &self,
         outbox_id: MessageId,
@@ -167,7 +156,8 @@ pub trait Logbook: Send + Sync {
         memory_id: Option<&str>,
     ) -> Result<bool>;
 
-    /// It failed and is due again at a time. Unlike the worker's policy, this has no ceiling.
+    /// Settles a row as failed and due again at a time. Unlike the queue's policy, this has no attempt
+    /// limit.
     async fn fail_retry(
         &self,
         outbox_id: MessageId,
@@ -176,7 +166,7 @@ pub trait Logbook: Send + Sync {
         next_attempt_at: Timestamp,
     ) -> Result<bool>;
 
-    /// It cannot be stored.
+    /// Settles a row as dead.
     async fn mark_dead_by_worker(
         &self,
         outbox_id: MessageId,
@@ -184,27 +174,27 @@ pub trait Logbook: Send + Sync {
         error: &str,
     ) -> Result<bool>;
 
-    /// Starts the worker's lease anew, with the length it was claimed for.
+    /// Renews the worker's lease for the duration it was claimed for.
     async fn renew_lease(&self, outbox_id: MessageId, worker_id: &str) -> Result<bool>;
 
     // Facts.
 
-    /// Makes an item.
+    /// Creates an item.
     async fn create_item(&self, item: &NewItem) -> Result<i64>;
 
     /// An item.
     async fn item(&self, item_id: i64) -> Result<Option<Item>>;
 
-    /// Adds an event; with `status_to`, the item changes to it in the same transaction. None: there
-    /// is no such item.
+    /// Adds an event; with `status_to`, the item's status changes in the same transaction. None if the
+    /// item does not exist.
     async fn add_event(&self, event: &NewEvent) -> Result<Option<i64>>;
 
-    /// Attaches something to an item; the same (item, kind, sha256) is attached once and answered
-    /// again. None: there is no such item.
+    /// Attaches a URI to an item; a repeated (item, kind, sha256) returns the first id. None if the item
+    /// does not exist.
     async fn attach(&self, attachment: &NewAttachment) -> Result<Option<i64>>;
 
-    /// Attaches evidence to an item, which may be made for it, and writes the audit of it: all or
-    /// nothing. None: there is no such item.
+    /// Attaches evidence to an item, which may be created for it, and writes the audit, in one
+    /// transaction. None if the item does not exist.
     async fn keep_evidence(&self, evidence: &NewEvidence) -> Result<Option<KeptEvidence>>;
 
     /// An attachment.
@@ -216,27 +206,26 @@ pub trait Logbook: Send + Sync {
     /// A value.
     async fn get_kv(&self, namespace: &str, key: &str) -> Result<Option<Value>>;
 
-    /// Items that fit, newest first.
+    /// Matching items, newest first.
     async fn items(&self, filter: &ItemFilter, limit: u32) -> Result<Vec<Item>>;
 
-    /// Events that fit, newest first.
+    /// Matching events, newest first.
     async fn events(&self, filter: &EventFilter, limit: u32) -> Result<Vec<Event>>;
 
-    /// Attachments that fit, newest first.
+    /// Matching attachments, newest first.
     async fn attachments(&self, filter: &AttachmentFilter, limit: u32) -> Result<Vec<Attachment>>;
 
-    /// Keeps what an analysis found, with the run it came from.
+    /// Adds a candidate of an analysis run.
     async fn add_candidate(&self, candidate: &NewCandidate) -> Result<i64>;
 
     /// A candidate.
     async fn candidate(&self, candidate_id: i64) -> Result<Option<Candidate>>;
 
-    // Searching.
+    // Search.
 
-    /// Full-text search over candidates and events, in these spaces only, best first. Query text is
-    /// words, never a language: nothing in it is an operator or a wildcard. What has any of the words
-    /// fits, and is better the more it has of them; of equals, the newer one. An event's title is its
-    /// item's, its content the strings of its payload (but for `space`), a line each.
+    /// Full-text search over candidates and events in these spaces, best first. The query is words without
+    /// operators or wildcards; a hit has any of them, and ranks by how many, then newest first. An event's
+    /// title is its item's, its content the strings of its payload except `space`, a line each.
     async fn search_logbook(
         &self,
         query: &str,
@@ -244,57 +233,42 @@ pub trait Logbook: Send + Sync {
         limit: u32,
     ) -> Result<Vec<FallbackHit>>;
 
-    // The embedded memory.
+    // The embedded backend.
 
-    /// Keeps a memory; the same text in the same space is kept once and answered again. The one that it
-    /// supersedes, if that is there, is neither found nor kept any more: its text may be kept again.
-    async fn keep(&self, memory: &NewMemory) -> Result<Kept>;
+    /// Stores a memory; the same text in the same space returns the first one. A superseded memory is no
+    /// longer found, and its text may be stored again.
+    async fn keep(&self, memory: &NewMemory) -> Result<KeepResult>;
 
-    /// The memory of this text in this space.
+    /// The id of the memory with this text in this space.
     async fn kept(&self, target_space: &str, payload_sha: &str) -> Result<Option<String>>;
 
     /// Full-text search over kept memories, best first, by everything of the filter but `meta`.
     async fn search_kept(&self, search: &Search) -> Result<Vec<MemoryItem>>;
 
-    /// The kept memory of this name.
+    /// A memory by id.
     async fn read_kept(&self, memory_id: &str) -> Result<Option<MemoryItem>>;
 
     /// Kept memories, newest first, by everything of the filter but `meta`; pages of at most 1,000.
     async fn list_kept(&self, listing: &Listing) -> Result<ItemPage>;
 
-    /// Marks a kept memory of the same space as replaced by another, unless it was replaced before.
+    /// Marks a memory as replaced by another of the same space, unless it was replaced before.
     async fn supersede_kept(&self, old: &str, new: &str) -> Result<()>;
 
-    /// Removes a kept memory with the versions that it replaced, and writes the audit of that, if there
-    /// is one: both or neither. Answers whether it was there; if not, nothing is written.
+    /// Removes a memory with the versions that it replaced, and writes the audit, if given, in one
+    /// transaction. Returns whether it existed; if not, nothing is written.
     async fn delete_kept(&self, memory_id: &str, audit: Option<&NewAudit>) -> Result<bool>;
 
-    /// Every space that a memory was ever stored in, whichever backend has it.
+    /// Every space that a memory was ever stored in, for all backends.
     async fn memory_spaces(&self) -> Result<Vec<String>>;
 
-    // Turns: who may write to a memory server that must not be written to by two at once. Unlike
-    // everything else here they need not outlive a crash of the database.
+    // Maintenance.
 
-    /// Takes the turn at a destination if it is free: nobody has it, or nobody has kept it for its
-    /// `ttl`, or the holder asks again; and nobody else is next. Whoever finds it taken is next, if
-    /// nobody else is, for as long as [`TURN_PLACE`].
-    async fn take_turn(&self, destination: &str, holder: &str, ttl: Duration) -> Result<bool>;
+    /// Finds inconsistencies of outbox and audits, oldest first, and repairs what may be repaired.
+    async fn reconcile_memory(&self, options: &ReconcileOptions) -> Result<ReconcileOutcome>;
 
-    /// Has the turn last `ttl` from now, if it is the holder's.
-    async fn keep_turn(&self, destination: &str, holder: &str, ttl: Duration) -> Result<TurnKept>;
-
-    /// Gives the turn back, if it is the holder's.
-    async fn leave_turn(&self, destination: &str, holder: &str) -> Result<()>;
-
-    // Looking after it.
-
-    /// Finds what does not fit together, oldest first, and repairs what may be repaired.
-    async fn reconcile_memory(&self, options: &ReconcileOptions) -> Result<Reconciled>;
-
-    /// How many rows of the outbox stand how, and how many audits are pending: what is looked at all
-    /// the time. Does not walk the audits.
+    /// Outbox rows by status and pending audits. Cheap: does not scan the audits.
     async fn outbox_counts(&self) -> Result<OutboxCounts>;
 
-    /// The figures of the reliability report, read at one moment. May take long: it walks them all.
+    /// The figures of the reliability report from one snapshot. Slow: scans all audits.
     async fn memory_counts(&self) -> Result<MemoryCounts>;
 }

@@ -1,4 +1,4 @@
-//! What is remembered, and its message in the queue.
+//! Memories and their messages.
 
 use consign_kernel::{NewMessage, QueueName};
 use ring::digest::{SHA256, digest};
@@ -12,7 +12,7 @@ pub fn queue() -> QueueName {
     QUEUE.parse().expect("a queue's name")
 }
 
-/// The hash that a memory is known by: SHA-256 over its UTF-8 bytes as they are, in lower-case hex.
+/// The identity of a memory's text: SHA-256 over its UTF-8 bytes, in lower-case hex.
 pub fn payload_sha(payload_md: &str) -> String {
     let hash = digest(&SHA256, payload_md.as_bytes());
     hash.as_ref()
@@ -21,13 +21,13 @@ pub fn payload_sha(payload_md: &str) -> String {
         .collect()
 }
 
-/// The key of a memory's message: one per space and content, whatever became of it.
+/// The key of a memory's message: one per space and content.
 pub fn message_key(target_space: &str, payload_sha: &str) -> String {
     format!("{target_space}#{payload_sha}")
 }
 
-/// The key of a memory's nth row: one that was sent stays as it is, so what has to be sent once more,
-/// or to another backend, is a row of its own.
+/// The key of a memory's nth row: a sent row does not change, so a repeat or another backend needs
+/// a new row.
 pub fn nth_key(target_space: &str, payload_sha: &str, n: u32) -> String {
     let key = message_key(target_space, payload_sha);
     match n {
@@ -36,7 +36,7 @@ pub fn nth_key(target_space: &str, payload_sha: &str, n: u32) -> String {
     }
 }
 
-/// Whether a key is one of a memory's.
+/// Whether a key belongs to a memory.
 pub fn is_key(key: &str, target_space: &str, payload_sha: &str) -> bool {
     let Some(rest) = key.strip_prefix(&message_key(target_space, payload_sha)) else {
         return false;
@@ -48,33 +48,33 @@ pub fn is_key(key: &str, target_space: &str, payload_sha: &str) -> bool {
 /// A memory for the outbox.
 ///
 /// Its message has the payload `{"target_space", "payload_sha", "payload_md"}` and the key
-/// [`nth_key`]: what makes two memories the same, and nothing else. Everything beside that
-/// travels in the headers, so that a memory delivered later has all that a direct one has.
+/// [`nth_key`]: these identify a memory. All other fields are headers, so that a deferred memory
+/// has the same fields as a direct one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NewMemory {
-    /// Where it belongs: `team:p`, `private:alice`, `org:shared`.
+    /// Its space: `team:p`, `private:alice`, `org:shared`.
     pub target_space: String,
     /// The text.
     pub payload_md: String,
-    /// The backend it is meant for, by its identity; absent: that of whoever delivers it.
+    /// Identity of its backend; `None`: that of the delivering worker.
     pub backend: Option<String>,
-    /// The logbook's item that it is about.
+    /// Its item in the logbook.
     pub item_id: Option<i64>,
-    /// Why it was not stored at once, if that was tried; shown until an attempt says more.
+    /// Why it was not stored directly, if that was tried; shown until the first attempt.
     pub last_error: Option<String>,
-    /// Whether the attempt to store it at once may have succeeded: ask before sending.
+    /// Whether the direct attempt may have succeeded: look it up before sending.
     pub may_be_stored: bool,
-    /// The request that it came with.
+    /// Correlation id of its request.
     pub correlation_id: Option<String>,
-    /// Who wanted it stored.
+    /// Its actor.
     pub actor_user_id: Option<String>,
     /// `PROCEDURE`, `DECISION` and so on.
     pub kind: Option<String>,
-    /// Whatever the caller wants kept with it.
+    /// Fields of the caller.
     pub meta_json: Map<String, Value>,
-    /// Evidence, as it goes to the memory server.
+    /// Evidence as sent to the memory server.
     pub evidence: Vec<Value>,
-    /// The memory that this one is a newer version of, by its name.
+    /// Id of the memory that it replaces.
     pub supersedes: Option<String>,
 }
 
@@ -144,7 +144,6 @@ mod tests {
         }
     }
 
-    /// Facts section 2.
     #[test]
     fn hashes_are_over_the_bytes_as_they_are() {
         let vectors = [

@@ -1,69 +1,66 @@
-//! OpenMemory behind its HTTP API, in the three dialects it has had.
+//! The client of OpenMemory's HTTP API, in its three dialects.
 //!
-//! What a server says is not taken for granted: it may merge a text with another one and say that it
-//! was stored, keep a summary of a long one, return what was deleted, or answer a search that failed
-//! with no results. So what matters is read back, and a memory counts as stored only if the server has
-//! this very text in this very space.
+//! Answers are verified, because a server may merge a text with another one and report it as stored,
+//! keep only a summary of a long one, return deleted rows, or answer a failed search with no results. A
+//! memory counts as stored only if reading it back gives this text in this space.
 
 mod check;
 mod dialect;
 mod find;
 mod list;
-mod retold;
+mod row;
 mod search;
 mod store;
-mod turn;
 mod wire;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use consign_kernel::{Error, Result as SettingsResult};
+use consign_outbound::{bearer, build, http_url, shown_url};
 use reqwest::{
     Client, Url,
-    header::{AUTHORIZATION, HeaderMap, HeaderValue},
+    header::{AUTHORIZATION, HeaderMap},
 };
-use tokio::{sync::Mutex, time::Instant};
+use tokio::time::{Instant, timeout_at};
 
-use self::dialect::Speaks;
+use self::dialect::DialectState;
 use crate::{
     Backend, BackendError, Dialect, ItemPage, Listing, MemoryItem, MemoryOptions, NewMemory,
-    Search, StoredMemory,
+    Search, StoredMemory, write_lock::LocalLock,
 };
 
 type Answer<T> = Result<T, BackendError>;
 
-/// See the module.
+/// The client of one server.
 pub struct OpenMemory {
     client: Client,
     base: Url,
-    /// The address for people: no user, no password, no query.
+    /// The address without user, password and query.
     destination: String,
-    /// What every request carries: who we are.
+    /// Headers of every request.
     fixed: HeaderMap,
-    /// As the options say.
+    /// The configured dialect.
     dialect: Dialect,
     private_prefix: String,
-    /// What is known of the server; forgotten whenever it could not be reached, because another one
-    /// may come back, and when it does not know what the other one knew.
-    known: StdMutex<Known>,
-    /// Writes to a server go one at a time: its transactions get into each other.
-    turn: Arc<Mutex<()>>,
+    /// Detected facts. Reset when the server cannot be reached or answers like another dialect: a
+    /// different version may have been started.
+    facts: Mutex<ServerFacts>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
-    speaks: Option<Speaks>,
-    /// Whether a long text was seen to come back whole.
+struct ServerFacts {
+    dialect: Option<DialectState>,
+    /// Whether a long text was read back unchanged.
     keeps_long_texts: bool,
 }
 
 impl fmt::Debug for OpenMemory {
-    /// The address itself may hold secrets.
+    /// Without `base`, which may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenMemory")
             .field("destination", &self.destination)
@@ -72,82 +69,72 @@ impl fmt::Debug for OpenMemory {
 }
 
 impl OpenMemory {
-    /// The server that the options name; they have been validated.
+    /// The server of validated options.
     pub fn new(options: &MemoryOptions) -> SettingsResult<Self> {
         let refuse = |key: &str, why: String| Error::invalid(format!("memory.{key}"), why);
         let text = options.openmemory_base_url.as_deref().unwrap_or_default();
-        let parsed = Url::parse(&format!("{}/", text.trim_end_matches('/')));
-        let base = parsed.ok().filter(|url| {
-            matches!(url.scheme(), "http" | "https") && url.has_host() && url.query().is_none()
-        });
-        let Some(base) = base else {
-            let why = "must be an address such as http://127.0.0.1:8080";
-            return Err(refuse("openmemory_base_url", why.into()));
-        };
+        let base = http_url(&format!("{}/", text.trim_end_matches('/')));
+        let base = base.map_err(|why| refuse("openmemory_base_url", why.into()))?;
+        if base.query().is_some() {
+            return Err(refuse(
+                "openmemory_base_url",
+                "must not hold a query".into(),
+            ));
+        }
         let mut fixed = HeaderMap::new();
         if let Some(key) = &options.openmemory_api_key {
-            let value = HeaderValue::from_str(&format!("Bearer {}", key.reveal()));
-            let not_a_header = |_| refuse("openmemory_api_key", "is not a header's value".into());
-            let mut value = value.map_err(not_a_header)?;
-            value.set_sensitive(true);
-            fixed.insert(AUTHORIZATION, value);
+            let refuse = |_| refuse("openmemory_api_key", "is not a header's value".into());
+            fixed.insert(AUTHORIZATION, bearer(key).map_err(refuse)?);
         }
         let client = consign_outbound::client(None).expect("invariant: there is no file to read");
-        let client = client.build();
-        let no_client = |error: reqwest::Error| refuse("openmemory_base_url", error.to_string());
-        let destination = wire::plain(&base);
+        let destination = shown_url(&base).trim_end_matches('/').to_owned();
         Ok(Self {
-            client: client.map_err(no_client)?,
-            turn: turn::of(&destination),
+            client: build(client).map_err(|why| refuse("openmemory_base_url", why))?,
             destination,
             base,
             fixed,
             dialect: options.openmemory_dialect,
             private_prefix: options.private_space_prefix.clone(),
-            known: StdMutex::default(),
+            facts: Mutex::default(),
         })
     }
 
-    /// Waits for the turn to write. Nothing has been sent when it does not come in time.
-    async fn turn(&self, ends: Instant) -> Answer<tokio::sync::MutexGuard<'_, ()>> {
-        match tokio::time::timeout_at(ends, self.turn.lock()).await {
-            Ok(turn) => Ok(turn),
-            Err(_) => Err(BackendError::Unreachable(
-                "other writes are still under way; nothing was sent".into(),
-            )),
-        }
+    /// Excludes other write calls of this process: the server's transactions interfere with each other.
+    async fn lock_writes(&self, ends: Instant) -> Answer<LocalLock> {
+        let lock = LocalLock::take(self.destination.clone());
+        timeout_at(ends, lock).await.map_err(|_| {
+            BackendError::Unreachable("other writes are still under way; nothing was sent".into())
+        })
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        // Nothing that holds it can panic halfway.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn facts(&self) -> MutexGuard<'_, ServerFacts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever could not be reached may be another one when it comes back.
-    fn noted<T>(&self, answer: Answer<T>) -> Answer<T> {
+    /// After an outage a different version may answer.
+    fn reset_on_outage<T>(&self, answer: Answer<T>) -> Answer<T> {
         if let Err(BackendError::Unreachable(_) | BackendError::Unknown(_)) = &answer {
-            *self.known() = Known::default();
+            *self.facts() = ServerFacts::default();
         }
         answer
     }
 
-    /// Asks again, once, if the answer is what a server of another generation says: it may have taken
-    /// the place of the one that was known.
-    async fn either<T>(
+    /// Detects the dialect again and repeats the call once, if the answer is that of another dialect.
+    async fn retry_redetected<T>(
         &self,
         answer: Answer<T>,
         again: impl AsyncFnOnce() -> Answer<T>,
     ) -> Answer<T> {
         match answer {
-            Err(error) if self.dialect == Dialect::Auto && is_of_another(&error) => {
-                let known = std::mem::take(&mut *self.known());
-                match known.speaks {
-                    Some(_) => self.noted(again().await),
-                    // It was asked a moment ago.
+            Err(error) if self.dialect == Dialect::Auto && is_dialect_mismatch(&error) => {
+                let known = std::mem::take(&mut *self.facts());
+                match known.dialect {
+                    Some(_) => self.reset_on_outage(again().await),
+                    // The dialect was detected for this call.
                     None => Err(error),
                 }
             }
-            answer => self.noted(answer),
+            answer => self.reset_on_outage(answer),
         }
     }
 
@@ -169,20 +156,20 @@ impl Backend for OpenMemory {
 
     async fn store(&self, memory: &NewMemory, budget: Duration) -> Answer<StoredMemory> {
         let ends = Instant::now() + budget;
-        let _turn = self.turn(ends).await?;
-        let stored = self.store_in_turn(memory, ends).await;
-        // The first one may have arrived.
+        let _guard = self.lock_writes(ends).await?;
+        let stored = self.store_locked(memory, ends).await;
+        // The first call may have stored it.
         let again = async || match self.find_until(memory, ends).await? {
             Some(stored) => Ok(stored),
-            None => self.store_in_turn(memory, ends).await,
+            None => self.store_locked(memory, ends).await,
         };
-        self.either(stored, again).await
+        self.retry_redetected(stored, again).await
     }
 
     async fn find(&self, memory: &NewMemory, budget: Duration) -> Answer<Option<StoredMemory>> {
         let ends = Instant::now() + budget;
         let found = self.find_until(memory, ends).await;
-        self.either(found, async || self.find_until(memory, ends).await)
+        self.retry_redetected(found, async || self.find_until(memory, ends).await)
             .await
     }
 
@@ -194,14 +181,14 @@ impl Backend for OpenMemory {
     ) -> Answer<Option<StoredMemory>> {
         let ends = Instant::now() + budget;
         let has = self.has_until(memory, memory_id, ends).await;
-        self.either(has, async || self.has_until(memory, memory_id, ends).await)
+        self.retry_redetected(has, async || self.has_until(memory, memory_id, ends).await)
             .await
     }
 
     async fn search(&self, search: &Search, budget: Duration) -> Answer<Vec<MemoryItem>> {
         let ends = Instant::now() + budget;
         let found = self.search_until(search, ends).await;
-        self.either(found, async || self.search_until(search, ends).await)
+        self.retry_redetected(found, async || self.search_until(search, ends).await)
             .await
     }
 
@@ -214,35 +201,35 @@ impl Backend for OpenMemory {
 
     async fn delete(&self, id: &str, budget: Duration) -> Answer<bool> {
         let ends = Instant::now() + budget;
-        let _turn = self.turn(ends).await?;
+        let _guard = self.lock_writes(ends).await?;
         let removed = self.remove_until(id, ends).await;
-        self.noted(removed)
+        self.reset_on_outage(removed)
     }
 
     async fn read(&self, id: &str, budget: Duration) -> Answer<Option<MemoryItem>> {
         let ends = Instant::now() + budget;
         let read = self.read_until(id, ends).await;
-        self.noted(read)
+        self.reset_on_outage(read)
     }
 
     async fn list(&self, listing: &Listing, budget: Duration) -> Answer<ItemPage> {
         let ends = Instant::now() + budget;
         let listed = self.list_until(listing, ends).await;
-        self.noted(listed)
+        self.reset_on_outage(listed)
     }
 
     async fn check(&self, budget: Duration) -> Answer<Vec<String>> {
         let ends = Instant::now() + budget;
-        let _turn = self.turn(ends).await?;
-        let checked = self.check_in_turn(ends).await;
-        self.either(checked, async || self.check_in_turn(ends).await)
+        let _guard = self.lock_writes(ends).await?;
+        let checked = self.check_locked(ends).await;
+        self.retry_redetected(checked, async || self.check_locked(ends).await)
             .await
     }
 }
 
-/// What a server says to a request in another dialect than its own: there is no such path, or the user
-/// is not for the request to say.
-fn is_of_another(error: &BackendError) -> bool {
+/// Whether a server answers so to a request of another dialect: unknown path, or a user other than the
+/// key's.
+fn is_dialect_mismatch(error: &BackendError) -> bool {
     match error {
         BackendError::Api {
             status: 404 | 405, ..

@@ -1,4 +1,4 @@
-//! The settings of the memory protocol, under the names their documents give them.
+//! Settings of the memory protocol, with the names of its documents.
 
 mod policy;
 mod tokens;
@@ -6,7 +6,7 @@ mod tokens;
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use consign_kernel::{Error, LEASE_MESSAGES_MAX, Result};
-pub use consign_outbound::Secret;
+pub use consign_redact::Secret;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
@@ -15,131 +15,131 @@ pub use self::{
 };
 use crate::space::Spaces;
 
-/// Where memories go.
+/// The memory backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendKind {
-    /// Into the database of the queue, with full-text search.
+    /// The queue's database, with full-text search.
     #[default]
     Embedded,
-    /// To an OpenMemory server.
+    /// An OpenMemory server.
     Openmemory,
 }
 
-/// How to speak to an OpenMemory server.
+/// API dialect of an OpenMemory server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
-    /// Ask the server which it speaks.
+    /// Detect the dialect.
     #[default]
     Auto,
     /// The JavaScript server up to 1.3.
     Js1,
-    /// The JavaScript server since.
+    /// The JavaScript server after 1.3.
     JsHead,
     /// The Python server.
     Python,
 }
 
-/// What to do with a write by somebody who is no user.
+/// Handling of writes by unknown users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownActorPolicy {
-    /// Refuse it.
+    /// Reject them.
     Reject,
-    /// Keep it in the private space of nobody in particular.
+    /// Store them in the private space `unknown`.
     #[default]
     Degrade,
-    /// Make them a user.
+    /// Create the user.
     AutoCreate,
 }
 
-/// Which tools agents are offered.
+/// Set of offered tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolSet {
     /// All of them.
     #[default]
     All,
-    /// Those for memories and their settings; none for evidence and the logbook.
+    /// Tools for memories and settings; none for evidence and the logbook.
     Memory,
 }
 
-/// Everything there is to set.
+/// All settings of the app.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryOptions {
-    /// Whether this process serves and delivers memories at all.
+    /// Whether this process serves and delivers memories.
     pub enabled: bool,
-    /// Whose settings, spaces and evidence.
+    /// The project of settings, spaces and evidence.
     pub project_key: String,
-    /// Where memories go; absent: to OpenMemory if there is an address, else they are kept here.
+    /// The backend; absent: OpenMemory if its address is set, else embedded.
     pub backend: Option<BackendKind>,
-    /// Where OpenMemory is.
+    /// Address of OpenMemory.
     pub openmemory_base_url: Option<String>,
-    /// Who we are to it.
+    /// API key of OpenMemory.
     pub openmemory_api_key: Option<Secret>,
-    /// How to speak to it.
+    /// API dialect of OpenMemory.
     pub openmemory_dialect: Dialect,
-    /// How long a delivery from the outbox may take.
+    /// Time limit of a delivery from the outbox.
     pub openmemory_timeout_seconds: u64,
-    /// How often its client tries again by itself within one delivery from the outbox.
+    /// Retries within one delivery from the outbox.
     pub openmemory_max_client_retries: u32,
-    /// How long `memory_store` and `memory_query` wait for it. What takes longer is deferred.
+    /// Time limit of `memory_store` and `memory_query`; slower writes are deferred.
     pub gateway_budget_ms: u64,
-    /// Where memories go that name no space; absent: `team:<project_key>`.
+    /// Default space; absent: `team:<project_key>`.
     pub default_team_space: Option<String>,
-    /// What private spaces begin with.
+    /// Prefix of private spaces.
     pub private_space_prefix: String,
-    /// Who may change settings without being on the list.
+    /// Key that allows changes of settings without being on the list.
     pub governance_admin_key: Option<Secret>,
-    /// What to do with writes by somebody who is no user.
+    /// Handling of writes by unknown users.
     pub unknown_actor_policy: UnknownActorPolicy,
-    /// Which tools agents are offered.
+    /// Set of offered tools.
     pub tool_set: ToolSet,
-    /// Whether references to evidence are checked although the policy does not demand it.
+    /// Whether references to evidence are checked even if the policy does not require it.
     pub validate_evidence_refs: bool,
     /// Whether a strict policy always checks them.
     pub strict_mode_enforce_validate_refs: bool,
-    /// The largest evidence.
+    /// Maximum size of evidence.
     pub evidence_max_size_bytes: usize,
-    /// The folder evidence is kept in; made with the first of it.
+    /// Folder of evidence; created with the first.
     pub artifacts_root: PathBuf,
-    /// The largest memory, in bytes of its text.
+    /// Maximum size of a memory's text in bytes.
     pub payload_max_bytes: usize,
-    /// The token of everybody.
+    /// Shared token.
     pub gateway_auth_token: Option<Secret>,
     /// More tokens, as a JSON list: texts, or objects `{"token", "actor", "admin"}`.
     pub gateway_auth_tokens_json: Option<Secret>,
-    /// Most memories of one claim.
+    /// Maximum memories per claim.
     pub batch_size: u32,
-    /// Tries before a memory is dead.
+    /// Attempts before a memory is dead.
     pub max_retries: u32,
-    /// How long a memory rests after a failed try: twice this after the first, doubling with each.
+    /// Delay base: doubled after the first failed attempt and with each further one.
     pub base_backoff_seconds: u64,
-    /// How long it rests at most, before jitter.
+    /// Maximum delay, before jitter.
     pub max_backoff_seconds: u64,
-    /// The fraction by which rests are spread either way.
+    /// Fraction by which delays are spread in both directions.
     pub jitter_factor: f64,
-    /// How long a worker may be silent before its memories are given to another.
+    /// Lease time: without renewal for this long, another worker claims the memories.
     pub lease_seconds: u64,
-    /// How often the outbox is compared with its audits; 0: only when somebody asks.
+    /// Interval of reconciliations; 0: only on request.
     pub reconcile_interval_seconds: u64,
-    /// How long ago a lease must have been renewed last to be stale.
+    /// Age of the last renewal after which a lease is stale.
     pub stale_threshold_seconds: u64,
-    /// How long an audit may be pending before it counts as failed.
+    /// Age after which a pending audit is ended as failed.
     pub pending_audit_timeout_seconds: u64,
-    /// Whether a full gate may go without the memory server.
+    /// Whether the FULL gate may skip the memory server.
     pub skip_openmemory: bool,
-    /// Whether it may go without audits.
+    /// Whether it may skip audits.
     pub skip_audit: bool,
-    /// Whether it may go without the outbox.
+    /// Whether it may skip the outbox.
     pub skip_outbox: bool,
-    /// Whether it may go without reconciling.
+    /// Whether it may skip reconciling.
     pub skip_reconcile: bool,
-    /// Whether it may go without searching.
+    /// Whether it may skip searching.
     pub skip_memory_query: bool,
-    /// Whether it may go without stopping the memory server.
+    /// Whether it may skip stopping the memory server.
     pub skip_degradation: bool,
 }
 
@@ -186,22 +186,23 @@ impl Default for MemoryOptions {
     }
 }
 
-/// A lease must outlast a delivery by this much, should every renewal fail.
+/// A lease must outlast a delivery by this margin, if every renewal fails.
 const LEASE_MARGIN_SECONDS: u64 = 10;
-/// Longest name of a project or space. Keys of messages hold a space and a hash.
+/// Maximum bytes of a project or space. Message keys contain a space and a hash.
 const NAME_BYTES_MAX: usize = 128;
 
 impl MemoryOptions {
-    /// Where memories go.
+    /// The memory backend.
     pub fn backend(&self) -> BackendKind {
         self.backend
-            .unwrap_or(match self.openmemory_base_url.is_some() {
-                true => BackendKind::Openmemory,
-                false => BackendKind::Embedded,
+            .unwrap_or(if self.openmemory_base_url.is_some() {
+                BackendKind::Openmemory
+            } else {
+                BackendKind::Embedded
             })
     }
 
-    /// Where memories go that name no space.
+    /// The default space.
     pub fn team_space(&self) -> String {
         match &self.default_team_space {
             Some(space) => space.clone(),
@@ -209,17 +210,17 @@ impl MemoryOptions {
         }
     }
 
-    /// How spaces are named; what is wrong with the prefix of private ones otherwise.
+    /// The names of spaces; an error if the prefix of private ones is invalid.
     pub fn spaces(&self) -> Result<Spaces, String> {
         Spaces::new(&self.private_space_prefix)
     }
 
-    /// How long a caller waits for the memory server.
+    /// Time limit of a caller's request to the memory server.
     pub fn gateway_budget(&self) -> Duration {
         Duration::from_millis(self.gateway_budget_ms)
     }
 
-    /// The capabilities that a full gate may go without, by their names.
+    /// The capabilities that the FULL gate may skip.
     pub fn skipped(&self) -> BTreeSet<&'static str> {
         let switches = [
             ("openmemory", self.skip_openmemory),
@@ -233,7 +234,7 @@ impl MemoryOptions {
         skipped.map(|(name, _)| name).collect()
     }
 
-    /// Refuses what cannot work, each value and all of them together; names the setting.
+    /// Validates each value and their combinations; the error names the setting.
     pub fn validate(&self) -> Result<()> {
         const DAY: u64 = 86_400;
         let size = |bytes: usize| bytes as u64;
@@ -287,16 +288,16 @@ impl MemoryOptions {
         for (key, value, range) in ranges {
             if !range.contains(&value) {
                 let (least, most) = range.into_inner();
-                return Err(refuse(key, format!("must be from {least} to {most}")));
+                return Err(refuse(key, format!("must be {least} to {most}")));
             }
         }
         if !(0.0..=1.0).contains(&self.jitter_factor) {
-            return Err(refuse("jitter_factor", "must be from 0 to 1"));
+            return Err(refuse("jitter_factor", "must be 0 to 1"));
         }
         self.validate_names()?;
         self.validate_times()?;
         if self.backend() == BackendKind::Openmemory && self.openmemory_base_url.is_none() {
-            let why = "is missing; the openmemory backend needs it";
+            let why = "is required by the openmemory backend";
             return Err(refuse("openmemory_base_url", why));
         }
         self.tokens().map(drop)
@@ -327,18 +328,18 @@ impl MemoryOptions {
         if self.lease_seconds < lease_least {
             let why = format!(
                 "must be at least {lease_least}: openmemory_timeout_seconds and \
-                 {LEASE_MARGIN_SECONDS} s to record what came of it"
+                 {LEASE_MARGIN_SECONDS} s to record the result"
             );
             return Err(refuse("lease_seconds", why));
         }
-        // A live lease is never touched, but one that is as old as the threshold must not be live.
+        // Live leases are never touched; a lease at the threshold must have expired.
         if self.stale_threshold_seconds <= self.lease_seconds {
-            let why = "must exceed lease_seconds, or leases that are in use would count as stale";
+            let why = "must exceed lease_seconds: otherwise live leases would count as stale";
             return Err(refuse("stale_threshold_seconds", why));
         }
-        // The audit of a request that is under way must not be ended for it.
+        // The audit of a request in progress must not be ended.
         if Duration::from_secs(self.pending_audit_timeout_seconds) <= self.gateway_budget() * 2 {
-            let why = "must exceed gateway_budget_ms twice over";
+            let why = "must exceed twice gateway_budget_ms";
             return Err(refuse("pending_audit_timeout_seconds", why));
         }
         if self.base_backoff_seconds > self.max_backoff_seconds {

@@ -1,4 +1,4 @@
-//! What a project's settings make of a write.
+//! The write policy of a project: allow, redirect or reject.
 
 mod explain;
 mod governance;
@@ -15,24 +15,26 @@ use crate::{
     space::{SpaceKind, Spaces},
 };
 
-/// A write to decide about.
+/// The facts that a decision depends on.
 #[derive(Clone, Debug)]
 pub struct PolicyInput<'a> {
-    /// Where it is meant to go.
+    /// The requested space.
     pub target_space: &'a str,
-    /// Who wants it.
+    /// The acting user.
     pub actor: Option<&'a str>,
-    /// Whether the actor is known by a token and not merely named.
+    /// Whether a token names the actor.
     pub is_actor_bound: bool,
+    /// Whether a token was presented at all.
+    pub is_authenticated: bool,
     /// `PROCEDURE`, `DECISION` and so on.
     pub kind: Option<&'a str>,
-    /// Whether it comes with evidence.
+    /// Whether the request has evidence.
     pub has_evidence: bool,
     /// The text.
     pub payload_md: &'a str,
-    /// Whether it is one of many written by a machine.
+    /// Whether it is part of a bulk write.
     pub is_bulk: bool,
-    /// The project's switch.
+    /// Whether the project's shared spaces are writable.
     pub team_write_enabled: bool,
     /// The project's policy.
     pub policy: &'a Policy,
@@ -40,14 +42,14 @@ pub struct PolicyInput<'a> {
     pub spaces: &'a Spaces,
 }
 
-/// What was decided.
+/// The decision about a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether it goes, and as it was meant.
+    /// Allow, redirect or reject.
     pub action: Action,
-    /// Why; audits write it after `policy:`.
+    /// The rule; audits write it after `policy:`.
     pub reason: String,
-    /// Where it goes; nowhere when it is rejected.
+    /// The space written to; absent if rejected.
     pub final_space: Option<String>,
 }
 
@@ -62,11 +64,12 @@ pub fn decide(input: &PolicyInput<'_>) -> Decision {
     match input.spaces.kind(input.target_space) {
         None => return decision(Action::Reject, "unknown_space_type", None),
         Some(SpaceKind::Private) => {
-            // A name alone proves nothing, so it opens and closes nothing; a token does.
+            // A claimed name is no credential, so only a token closes the spaces of others.
             let is_others = input.spaces.user_of(input.target_space) != input.actor;
-            return match input.is_actor_bound && is_others {
-                true => decision(Action::Reject, "private_space_of_another", None),
-                false => decision(Action::Allow, "private_space", target()),
+            return if input.is_actor_bound && is_others {
+                decision(Action::Reject, "private_space_of_another", None)
+            } else {
+                decision(Action::Allow, "private_space", target())
             };
         }
         Some(SpaceKind::Team | SpaceKind::Org) => {}
@@ -80,10 +83,10 @@ pub fn decide(input: &PolicyInput<'_>) -> Decision {
     }
 }
 
-/// Why it may not go to a shared space, if it may not.
+/// The first rule that keeps a write out of a shared space.
 fn objection(input: &PolicyInput<'_>) -> Option<String> {
     let policy = input.policy;
-    // Characters as people count them for the limits: Unicode scalar values.
+    // The limits count Unicode scalar values.
     let chars = input.payload_md.chars().count() as u64;
     if !input.team_write_enabled {
         return Some("team_write_disabled".to_owned());
@@ -107,6 +110,11 @@ fn objection(input: &PolicyInput<'_>) -> Option<String> {
             Some("bulk_too_long".to_owned())
         }
         BulkMode::Reject if input.is_bulk => Some("bulk_not_allowed".to_owned()),
+        // Knowing a listed name is no credential where callers have tokens.
+        _ if input.is_authenticated && !input.is_actor_bound => {
+            let is_listed = policy.allowlist_users.is_some();
+            is_listed.then(|| "user_not_in_allowlist".to_owned())
+        }
         _ => None,
     }
 }

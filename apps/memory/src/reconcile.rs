@@ -1,4 +1,4 @@
-//! Comparing the outbox with its audits, now and then.
+//! Reconciliation of the outbox with its audits.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,36 +10,36 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
 use crate::{
-    Finding, Issue, Logbook, MemoryOptions, OutboxCounts, ReconcileOptions, Reconciled,
+    Finding, Issue, Logbook, MemoryOptions, OutboxCounts, ReconcileOptions, ReconcileOutcome,
     metrics::{OUTBOX, PENDING_AUDITS, RECONCILED_TOTAL},
 };
 
-/// Calls of one pass at most: a pass that never ends is not a pass.
+/// Calls of one pass at most.
 const CALLS_MAX: usize = 1_000;
 
-/// One thing that did not fit, as the report shows it.
+/// A finding in the report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReconcileDetail {
-    /// About which row.
+    /// The outbox row.
     pub outbox_id: Option<i64>,
-    /// How the row stands: `sent`, `dead`, `pending`; none: there is no row.
+    /// `sent`, `dead` or `pending`; none if there is no row.
     pub status: Option<&'static str>,
     /// `missing_audit`, `stale_lock`, `hanging_audit` or `missing_outbox_row`.
     pub issue: &'static str,
-    /// What the missing audit would have said.
+    /// The reason of the missing audit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_reason: Option<&'static str>,
-    /// Who had the lease.
+    /// The worker of the stale lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_by: Option<String>,
-    /// Since when.
+    /// When it was renewed last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_at: Option<Timestamp>,
-    /// The audit it is about, or the one that was written.
+    /// The audit that is pending or was written.
     pub audit_id: Option<i64>,
-    /// Whether it is repaired.
+    /// Whether it was repaired.
     pub fixed: bool,
-    /// Whether the row is due again.
+    /// Whether the row was made due again.
     pub rescheduled: bool,
 }
 
@@ -68,7 +68,7 @@ impl From<&Finding> for ReconcileDetail {
     }
 }
 
-/// What a pass found and did.
+/// The report of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "named as in the protocol; see Display")]
 pub struct ReconcileReport {
@@ -86,18 +86,18 @@ pub struct ReconcileReport {
     pub hanging_audits: u64,
     pub hanging_audits_fixed: u64,
     pub missing_outbox_rows: u64,
-    /// Whether there was more than one pass looks at.
+    /// Whether findings are left for another pass.
     pub has_more: bool,
     pub details: Vec<ReconcileDetail>,
 }
 
 impl ReconcileReport {
-    /// Whether everything that did not fit was repaired.
+    /// Whether every finding was repaired.
     pub fn is_repaired(&self) -> bool {
         !self.has_more && self.details.iter().all(|detail| detail.fixed)
     }
 
-    fn add(&mut self, found: &Reconciled) {
+    fn add(&mut self, found: &ReconcileOutcome) {
         self.sent_count += found.sent_count;
         self.dead_count += found.dead_count;
         self.stale_count += found.stale_count;
@@ -105,7 +105,7 @@ impl ReconcileReport {
         self.has_more = found.has_more;
         for finding in &found.findings {
             let fixed = u64::from(finding.fixed);
-            let (missing, mended) = match finding.issue {
+            let (missing, repaired) = match finding.issue {
                 Issue::SentMissingAudit => {
                     (&mut self.sent_missing_audit, &mut self.sent_audit_fixed)
                 }
@@ -123,7 +123,7 @@ impl ReconcileReport {
                 }
             };
             *missing += 1;
-            *mended += fixed;
+            *repaired += fixed;
         }
         let details = found.findings.iter().map(ReconcileDetail::from);
         self.details.extend(details);
@@ -155,7 +155,7 @@ impl fmt::Display for ReconcileReport {
     }
 }
 
-/// Compares the outbox with its audits once, all of it.
+/// Runs one pass over the whole outbox.
 pub async fn reconcile(
     logbook: &dyn Logbook,
     options: &ReconcileOptions,
@@ -163,11 +163,11 @@ pub async fn reconcile(
     let mut report = ReconcileReport::default();
     for _ in 0..CALLS_MAX {
         let found = logbook.reconcile_memory(options).await?;
-        tell(&found);
+        record(&found);
         report.add(&found);
-        // Without a repair the next call would find the same again.
-        let is_moving = found.findings.iter().any(|finding| finding.fixed);
-        if !found.has_more || !is_moving {
+        // Without a repair the next call would find the same.
+        let is_progressing = found.findings.iter().any(|finding| finding.fixed);
+        if !found.has_more || !is_progressing {
             break;
         }
     }
@@ -175,7 +175,7 @@ pub async fn reconcile(
 }
 
 impl MemoryOptions {
-    /// How to compare the outbox with its audits.
+    /// The options of reconciliation.
     pub fn reconcile(&self) -> ReconcileOptions {
         ReconcileOptions {
             stale_after: Duration::from_secs(self.stale_threshold_seconds),
@@ -185,8 +185,7 @@ impl MemoryOptions {
     }
 }
 
-/// Compares the outbox with its audits now and then, and keeps the gauges. Runs until it is
-/// dropped; returns at once if the options say that only people do it.
+/// Reconciles periodically and updates the gauges, until dropped. Returns at once if the interval is 0.
 pub async fn reconcile_loop(logbook: Arc<dyn Logbook>, options: MemoryOptions) {
     if options.reconcile_interval_seconds == 0 {
         return;
@@ -200,18 +199,18 @@ pub async fn reconcile_loop(logbook: Arc<dyn Logbook>, options: MemoryOptions) {
             Ok(report) if report.details.is_empty() => {}
             Ok(report) => info!(
                 repaired = report.is_repaired(),
-                "the outbox did not fit its audits: {report}"
+                "the outbox and its audits differed: {report}"
             ),
-            Err(error) => warn!(%error, "the outbox could not be compared with its audits"),
+            Err(error) => warn!(%error, "the outbox could not be reconciled"),
         }
         match logbook.outbox_counts().await {
-            Ok(counts) => keep_gauges(&counts),
+            Ok(counts) => set_gauges(&counts),
             Err(error) => warn!(%error, "the outbox could not be counted"),
         }
     }
 }
 
-fn keep_gauges(counts: &OutboxCounts) {
+fn set_gauges(counts: &OutboxCounts) {
     for (status, count) in [
         ("pending", counts.pending),
         ("sent", counts.sent),
@@ -222,7 +221,7 @@ fn keep_gauges(counts: &OutboxCounts) {
     gauge!(PENDING_AUDITS).set(counts.pending_audits as f64);
 }
 
-fn tell(found: &Reconciled) {
+fn record(found: &ReconcileOutcome) {
     for finding in &found.findings {
         let detail = ReconcileDetail::from(finding);
         counter!(RECONCILED_TOTAL, "issue" => detail.issue).increment(1);
@@ -230,7 +229,7 @@ fn tell(found: &Reconciled) {
             let (audit_id, outbox_id) = (detail.audit_id, detail.outbox_id);
             error!(
                 audit_id,
-                outbox_id, "an audit speaks of a row of the outbox that is not there"
+                outbox_id, "an audit names an outbox row that does not exist"
             );
         }
     }
@@ -254,12 +253,11 @@ mod tests {
         }
     }
 
-    /// Facts section 9.
     #[test]
-    fn a_report_adds_up_and_says_whether_anything_is_left() {
+    fn a_report_counts_findings_and_repairs() {
         let mut report = ReconcileReport::default();
         assert!(report.is_repaired());
-        report.add(&Reconciled {
+        report.add(&ReconcileOutcome {
             sent_count: 3,
             dead_count: 2,
             stale_count: 1,
@@ -275,11 +273,11 @@ mod tests {
         assert_eq!(report.total_scanned, 6);
         assert_eq!((report.sent_missing_audit, report.sent_audit_fixed), (1, 1));
         assert_eq!((report.stale_audit_fixed, report.stale_rescheduled), (1, 1));
-        report.add(&Reconciled {
+        report.add(&ReconcileOutcome {
             findings: vec![finding(Issue::MissingOutboxRow, false)],
-            ..Reconciled::default()
+            ..ReconcileOutcome::default()
         });
-        assert!(!report.is_repaired(), "nobody repairs what is missing");
+        assert!(!report.is_repaired(), "a missing row is not repaired");
         let text = report.to_string();
         assert!(
             text.starts_with("=== Outbox Reconcile Report ===\nTotal scanned: 6\n"),

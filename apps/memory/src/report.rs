@@ -1,4 +1,4 @@
-//! The reliability report: what became of every write.
+//! The reliability report: outcomes of all writes.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::MemoryCounts;
 pub struct ReliabilityReport {
     /// Audits of `memory_store`.
     pub total_writes: u64,
-    /// The share of them that were allowed; none without any.
+    /// The share of allowed ones; `None` without any.
     pub success_rate: Option<f64>,
     pub outbox_stats: OutboxStats,
     pub audit_stats: AuditStats,
     pub v2_evidence_stats: EvidenceStats,
     pub content_intercept_stats: InterceptStats,
-    /// Whether what the audits say was deferred is what the outbox was given.
+    /// Whether the deferrals in audits match the outbox rows.
     pub invariants: Invariants,
     pub generated_at: Timestamp,
 }
@@ -34,7 +34,7 @@ pub struct OutboxStats {
     pub by_status: BTreeMap<&'static str, u64>,
     pub avg_retry_count: f64,
     pub oldest_pending_age_seconds: Option<f64>,
-    /// Rows that wait for another backend than this gateway's, by backend: nobody here delivers them.
+    /// Rows for another backend than this gateway's, by backend: no worker here delivers them.
     pub waiting_for_other_backends: BTreeMap<String, u64>,
 }
 
@@ -49,7 +49,7 @@ pub struct AuditStats {
     pub pending: u64,
 }
 
-/// How many of how many have a reference that can be followed.
+/// Coverage by valid references.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "named by the schema")]
 pub struct Coverage {
@@ -80,7 +80,7 @@ pub struct EvidenceStats {
     pub audit_mode_stats_7d: ModeStats,
 }
 
-/// Under which policies was written.
+/// Policies of the writes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "named by the schema")]
 pub struct ModeStats {
@@ -90,7 +90,7 @@ pub struct ModeStats {
     pub with_v2_evidence: u64,
 }
 
-/// What was shortened because it was a diff or a log.
+/// Texts that were shortened because they were a diff or a log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "named by the schema")]
 pub struct InterceptStats {
@@ -104,16 +104,16 @@ pub struct InterceptStats {
 /// Counts that must be equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Invariants {
-    /// Distinct rows of the outbox that audits of deferred writes name.
+    /// Distinct outbox rows in audits of deferred writes.
     pub deferred_audits: u64,
-    /// Rows of the outbox that came with a request.
+    /// Outbox rows of requests.
     pub deferred_rows: u64,
-    /// Whether they are the same.
+    /// Whether they are equal.
     pub redirects_match_outbox: bool,
 }
 
 impl ReliabilityReport {
-    /// The report of these figures, by a gateway whose memories go to `backend`.
+    /// The report of these counts, for a gateway with this `backend`.
     pub fn new(counts: &MemoryCounts, backend: &str, generated_at: Timestamp) -> Self {
         let total_writes = counts.writes.values().sum();
         let allowed = counts.writes.get("allow").copied().unwrap_or(0);
@@ -181,11 +181,12 @@ impl ReliabilityReport {
     }
 }
 
-/// What is answered instead of a report.
+/// The answer instead of a report.
 pub(crate) fn failed(error: &Error) -> Value {
-    let code = match error.is_retryable() {
-        true => "RELIABILITY_REPORT_DEPENDENCY_UNAVAILABLE",
-        false => "RELIABILITY_REPORT_EXECUTION_FAILED",
+    let code = if error.is_retryable() {
+        "RELIABILITY_REPORT_DEPENDENCY_UNAVAILABLE"
+    } else {
+        "RELIABILITY_REPORT_EXECUTION_FAILED"
     };
     json!({
         "ok": false, "error_code": code, "message": error.to_string(),
@@ -195,7 +196,7 @@ pub(crate) fn failed(error: &Error) -> Value {
     })
 }
 
-/// All of these names, and no others.
+/// Exactly these names.
 fn only<const N: usize>(
     counts: &BTreeMap<String, u64>,
     names: [&'static str; N],
@@ -222,7 +223,7 @@ mod tests {
         pairs.collect()
     }
 
-    /// Seed 001 section 2: total_writes and success_rate are over the audits of writes.
+    /// `total_writes` and `success_rate` are over the audits of writes.
     #[test]
     fn both_equations_hold() {
         let figures = MemoryCounts {
@@ -248,7 +249,7 @@ mod tests {
         assert!(report.invariants.redirects_match_outbox);
     }
 
-    /// Facts section 9: every key is there although nothing happened yet.
+    /// Every key is present in an empty logbook.
     #[test]
     fn an_empty_logbook_has_a_whole_report() {
         let report =

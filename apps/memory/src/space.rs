@@ -1,25 +1,25 @@
-//! Spaces: whose a memory is.
+//! Spaces of memories.
 
-/// The prefix of a person's own space unless configured.
+/// Default prefix of private spaces.
 const PRIVATE_PREFIX: &str = "private:";
 const TEAM_PREFIX: &str = "team:";
 const ORG_PREFIX: &str = "org:";
-/// Whose space it is when nobody says who writes.
-const NOBODY: &str = "unknown";
+/// The user of anonymous private spaces.
+const ANONYMOUS: &str = "unknown";
 
-/// What sort of space it is.
+/// Kind of space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpaceKind {
-    /// A person's own.
+    /// Private to a user.
     Private,
-    /// A project's.
+    /// Of a project.
     Team,
-    /// Everybody's.
+    /// Of the organisation.
     Org,
 }
 
 impl SpaceKind {
-    /// As tools write it.
+    /// The value in tools.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Private => "private",
@@ -29,7 +29,7 @@ impl SpaceKind {
     }
 }
 
-/// How spaces are named.
+/// Names of spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spaces {
     private_prefix: String,
@@ -44,8 +44,8 @@ impl Default for Spaces {
 }
 
 impl Spaces {
-    /// With this prefix for private spaces; what is wrong with it otherwise: it must not make a
-    /// team's space look like a person's, nor the other way round.
+    /// With this prefix for private spaces; an error if private and shared spaces could be
+    /// confused.
     pub fn new(private_prefix: &str) -> Result<Self, String> {
         if private_prefix.trim().is_empty() {
             return Err("the prefix of private spaces must not be empty".to_owned());
@@ -53,18 +53,19 @@ impl Spaces {
         let is_ambiguous = [TEAM_PREFIX, ORG_PREFIX]
             .iter()
             .any(|other| other.starts_with(private_prefix) || private_prefix.starts_with(other));
-        match is_ambiguous {
-            true => Err(format!(
-                "the prefix of private spaces cannot be told from {TEAM_PREFIX} and {ORG_PREFIX}: \
+        if is_ambiguous {
+            Err(format!(
+                "the prefix of private spaces conflicts with {TEAM_PREFIX} or {ORG_PREFIX}: \
                  {private_prefix}"
-            )),
-            false => Ok(Self {
+            ))
+        } else {
+            Ok(Self {
                 private_prefix: private_prefix.to_owned(),
-            }),
+            })
         }
     }
 
-    /// What sort of space this is; none: no sort that is known. Letters count as they are written.
+    /// The kind of a space; `None` if it is unknown. Case-sensitive.
     pub fn kind(&self, space: &str) -> Option<SpaceKind> {
         [
             (self.private_prefix.as_str(), SpaceKind::Private),
@@ -75,20 +76,20 @@ impl Spaces {
         .find_map(|(prefix, kind)| space.starts_with(prefix).then_some(kind))
     }
 
-    /// Whether a space is a team's or everybody's, whatever private ones are called.
+    /// Whether a space is a team's or the organisation's, for any private prefix.
     pub fn is_shared(space: &str) -> bool {
         space.starts_with(TEAM_PREFIX) || space.starts_with(ORG_PREFIX)
     }
 
-    /// Whose private space this is, if it is one and somebody's.
+    /// The user of a private space, if it has one.
     pub fn user_of<'s>(&self, space: &'s str) -> Option<&'s str> {
         let user = space.strip_prefix(&self.private_prefix)?;
         (!user.is_empty()).then_some(user)
     }
 
-    /// The private space of an actor; nobody's without one.
+    /// The private space of an actor; `unknown` without one.
     pub fn private_of(&self, actor: Option<&str>) -> String {
-        let user = actor.filter(|user| !user.is_empty()).unwrap_or(NOBODY);
+        let user = actor.filter(|user| !user.is_empty()).unwrap_or(ANONYMOUS);
         format!("{}{user}", self.private_prefix)
     }
 }
@@ -116,7 +117,6 @@ mod tests {
         }
     }
 
-    /// T36.
     #[test]
     fn the_prefix_of_private_spaces_is_configured() {
         let spaces = Spaces::new("user/").unwrap();

@@ -1,8 +1,8 @@
-//! The gateway's operations by name, as agents call them: one function for every transport.
+//! The gateway's operations by name: one function for every transport.
 
 mod arguments;
 mod facts;
-mod given;
+mod raw_arguments;
 mod schema;
 
 use metrics::counter;
@@ -10,20 +10,20 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use self::arguments::{Arguments, NUL, has_nul, missing, wrong};
 pub use self::{
-    given::{ArgumentFault, GivenArguments},
+    raw_arguments::{ArgumentFault, ToolArguments},
     schema::{ToolInfo, find, list, offered},
 };
 use crate::{
     Caller, Correlation, MemoryService,
     gateway::{
         DeleteRequest, EvidenceRead, EvidenceUpload, GovernanceUpdate, ListRequest, QueryRequest,
-        Sketch, SpacesRequest, StoreRequest, UpdateRequest,
+        RequestOutline, SpacesRequest, StoreRequest, UpdateRequest,
     },
     metrics::CALLS_TOTAL,
     uri::{mask_credentials, mask_credentials_in},
 };
 
-/// Why a tool did not do what it was asked.
+/// Why a tool call failed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Refusal {
     pub(crate) code: &'static str,
@@ -60,7 +60,7 @@ impl Refusal {
     }
 
     fn body(self) -> Value {
-        // What is refused is quoted, and may be a URI with a password.
+        // Rejected values are quoted, and may be a URI with a password.
         let message = mask_credentials(&self.message);
         let mut body = json!({
             "ok": false, "error_code": self.code, "message": message,
@@ -77,37 +77,37 @@ impl Refusal {
     }
 }
 
-/// What a tool answers.
+/// A tool's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolAnswer {
-    /// Whether it did what it was asked. A deferred memory did not; nor did a refused one.
+    /// Whether the call succeeded. Not for deferred and rejected memories.
     pub ok: bool,
-    /// The request's name, also in the body.
+    /// The correlation id, also in the body.
     pub correlation_id: String,
-    /// Everything there is to say: always an object with `ok` and `correlation_id`.
+    /// The body: always an object with `ok` and `correlation_id`.
     pub body: Value,
 }
 
 impl ToolAnswer {
-    /// The code of what went wrong, if anything did.
+    /// The error code, if the call failed.
     pub fn error_code(&self) -> Option<&str> {
         self.body.get("error_code").and_then(Value::as_str)
     }
 
-    /// What it says to people.
+    /// The message for people.
     pub fn message(&self) -> Option<&str> {
         self.body.get("message").and_then(Value::as_str)
     }
 }
 
-/// Calls a tool. Whatever happens there is an answer, and it is JSON.
+/// Calls a tool. Every failure is a JSON answer.
 pub async fn call(
     service: &MemoryService,
     name: &str,
-    arguments: impl Into<GivenArguments>,
+    arguments: impl Into<ToolArguments>,
     caller: &Caller,
 ) -> ToolAnswer {
-    let GivenArguments { value, fault } = arguments.into();
+    let ToolArguments { value, fault } = arguments.into();
     let given = caller.correlation_id.as_deref().unwrap_or_default();
     let correlation_id = String::from(Correlation::parse_or_new(given));
     let caller = caller.clone().in_request(&correlation_id);
@@ -148,7 +148,7 @@ pub async fn call(
     }
 }
 
-/// Refuses arguments that no tool can take, with the audit that the tool's refusals have.
+/// Rejects arguments that no tool accepts, with the audit of the tool's rejections.
 async fn unfit(
     service: &MemoryService,
     tool: &str,
@@ -158,7 +158,7 @@ async fn unfit(
 ) -> Refusal {
     match tool {
         "memory_store" | "memory_update" | "memory_delete" => {
-            let sketch = value.as_object().map(Sketch::of_fields);
+            let sketch = value.as_object().map(RequestOutline::of_fields);
             let sketch = sketch.unwrap_or_default();
             service.refused_store(sketch, refusal, caller).await
         }
@@ -171,7 +171,7 @@ async fn unfit(
     }
 }
 
-/// Whether every answer of a tool says what was decided, refusals of malformed requests too.
+/// Whether every answer of a tool has an action, including rejections of malformed requests.
 fn answers_with_action(tool: &ToolInfo) -> bool {
     let properties = tool.output_schema.get("properties");
     properties.is_some_and(|properties| properties.get("action").is_some())
@@ -179,15 +179,15 @@ fn answers_with_action(tool: &ToolInfo) -> bool {
 
 fn unknown(service: &MemoryService, name: &str) -> Refusal {
     let names: Vec<&str> = offered(service.options()).map(|tool| tool.name).collect();
-    Refusal::new("UNKNOWN_TOOL", format!("there is no tool {name:?}"))
+    Refusal::new("UNKNOWN_TOOL", format!("unknown tool {name:?}"))
         .with_details(json!({"tool": name, "available_tools": names}))
 }
 
 type Answer = Result<Value, Refusal>;
 
-/// Stores a memory. What is no request for that is refused, and audited all the same.
+/// Stores a memory. Invalid requests are rejected and audited too.
 async fn store(service: &MemoryService, fields: Map<String, Value>, caller: &Caller) -> Answer {
-    let sketch = Sketch::of_fields(&fields);
+    let sketch = RequestOutline::of_fields(&fields);
     let mut arguments = Arguments::new(fields);
     let request = StoreRequest::take(&mut arguments);
     match request.and_then(|request| arguments.end().map(|()| request)) {
@@ -248,14 +248,14 @@ async fn dispatch(
     }
 }
 
-/// The tools for memories but for the one that stores.
+/// The tools for memories except `memory_store`.
 async fn memories(
     service: &MemoryService,
     name: &str,
     fields: Map<String, Value>,
     caller: &Caller,
 ) -> Answer {
-    let sketch = Sketch::of_fields(&fields);
+    let sketch = RequestOutline::of_fields(&fields);
     let mut arguments = Arguments::new(fields);
     let taken = &mut arguments;
     match name {

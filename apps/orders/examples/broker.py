@@ -59,8 +59,8 @@ class Broker(BaseHTTPRequestHandler):
 
     def is_ours(self, body):
         """Whether consign sent it: else it is answered 401."""
-        told = self.headers.get("Authorization", "")
-        if API_KEY and not hmac.compare_digest(told, f"Bearer {API_KEY}"):
+        credential = self.headers.get("Authorization", "")
+        if API_KEY and not hmac.compare_digest(credential, f"Bearer {API_KEY}"):
             return self.answer(401, {"error": "BROKER_UNAUTHORIZED", "message": "wrong key"})
         if API_SECRET and not self.is_signed(body):
             return self.answer(401, {"error": "BROKER_UNAUTHORIZED", "message": "wrong signature"})

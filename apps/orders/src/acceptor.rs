@@ -1,9 +1,9 @@
-//! Accepting orders that come at the same time in one transaction.
+//! Accepts concurrent orders in one transaction.
 //!
-//! While one call of the ledger is under way, whatever else comes in waits and is then accepted
-//! together: a commit costs the same for one order and for many. Nobody waits for company: an order
-//! that comes alone goes alone. Once enough wait, they do not wait for the first call to end either:
-//! a second one prepares its rows while the first is written to disk.
+//! While a ledger call runs, further orders queue up and are accepted together by the next call: a
+//! commit costs the same for one order as for many. A single order never waits for others. Above a
+//! threshold a second call runs in parallel: it prepares its rows while the first is flushed to
+//! disk.
 
 use std::{
     fmt,
@@ -14,40 +14,40 @@ use std::{
 use consign_kernel::{Certainty, Error, Result};
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::{Accepted, Ledger, NewOrder};
+use crate::{AcceptResult, Ledger, NewOrder};
 
-/// Most orders of one transaction,
+/// Maximum orders in one transaction.
 const TOGETHER_MAX: usize = 64;
-/// and about the most text: an order alone may be longer.
+/// Approximate maximum text in one transaction. A single order may be longer.
 const TOGETHER_BYTES_MAX: usize = 512 * 1024;
 
-/// Most calls of the ledger at once,
+/// Maximum concurrent ledger calls.
 const CALLS_MAX: usize = 2;
-/// the second for at least this many orders.
+/// The second call starts only with at least this many queued orders.
 const SECOND_CALL_MIN: usize = 6;
 
-/// How long the next orders wait for a call of the ledger to end: one that waits for the lock of an
-/// open transaction keeps no others waiting.
+/// How long queued orders wait for the running ledger call. A call that waits for a row lock of an
+/// open transaction must not delay other orders.
 const CALL_WAITED_FOR: Duration = Duration::from_millis(500);
 
-/// What an order is waited for with. The error is shared by all that were in its transaction.
-type Reply = oneshot::Sender<Result<Accepted, Arc<Error>>>;
+/// Channel for the result of one order. All orders of a failed transaction share the error.
+type Reply = oneshot::Sender<Result<AcceptResult, Arc<Error>>>;
 
-struct Waiting {
+struct PendingOrder {
     order: NewOrder,
     reply: Reply,
 }
 
 #[derive(Default)]
 struct Queue {
-    waiting: Vec<Waiting>,
-    /// Tasks at work on the queue; they take along what comes meanwhile.
+    waiting: Vec<PendingOrder>,
+    /// Running server tasks; each also takes orders that arrive while it runs.
     servers: usize,
 }
 
 impl Queue {
-    /// Whether the queue wants one server more than it has.
-    fn wants_another(&self) -> bool {
+    /// Whether the queue length justifies one more server task.
+    fn needs_another(&self) -> bool {
         match self.servers {
             0 => !self.waiting.is_empty(),
             CALLS_MAX.. => false,
@@ -56,7 +56,7 @@ impl Queue {
     }
 }
 
-/// Hands orders to the ledger, several at once where several wait.
+/// Passes orders to the ledger, in batches when several are queued.
 pub(crate) struct Acceptor {
     ledger: Arc<dyn Ledger>,
     queue: Mutex<Queue>,
@@ -76,14 +76,17 @@ impl Acceptor {
         })
     }
 
-    /// Accepts an order. Whoever stops waiting does not stop what was begun: the order may be
-    /// accepted all the same, and the others are.
-    pub(crate) async fn accept(self: &Arc<Self>, order: NewOrder) -> Result<Accepted, Arc<Error>> {
+    /// Accepts an order. Dropping the future does not cancel a running ledger call: the order may
+    /// be accepted anyway, and other orders of the call are unaffected.
+    pub(crate) async fn accept(
+        self: &Arc<Self>,
+        order: NewOrder,
+    ) -> Result<AcceptResult, Arc<Error>> {
         let (reply, answer) = oneshot::channel();
         let is_needed = {
             let mut queue = self.queue();
-            queue.waiting.push(Waiting { order, reply });
-            let is_needed = queue.wants_another();
+            queue.waiting.push(PendingOrder { order, reply });
+            let is_needed = queue.needs_another();
             queue.servers += usize::from(is_needed);
             is_needed
         };
@@ -102,23 +105,23 @@ impl Acceptor {
     }
 }
 
-/// One that serves the queue. Should it panic, the next order starts another.
+/// A task that serves the queue. If it panics, the next order starts another.
 struct Server(Arc<Acceptor>);
 
 impl Server {
-    /// What is to be accepted next; none ends the service.
-    fn next(&self) -> Option<Vec<Waiting>> {
+    /// The next batch to accept; `None` ends the task.
+    fn next(&self) -> Option<Vec<PendingOrder>> {
         let mut queue = self.0.queue();
-        // Those nobody waits for any more have not been sent to the database: they need not be.
+        // Orders whose caller stopped waiting were not sent to the database and are dropped.
         queue.waiting.retain(|waiting| !waiting.reply.is_closed());
-        // It is one of the servers, and stays only if the queue would start it now.
+        // This task counts as a server; it continues only if the queue would start it now.
         queue.servers -= 1;
-        if !queue.wants_another() {
+        if !queue.needs_another() {
             return None;
         }
         queue.servers += 1;
         let mut bytes = 0;
-        let is_within = |waiting: &&Waiting| {
+        let is_within = |waiting: &&PendingOrder| {
             bytes += waiting.order.body_bytes();
             bytes <= TOGETHER_BYTES_MAX
         };
@@ -129,7 +132,7 @@ impl Server {
 }
 
 impl NewOrder {
-    /// How long the request was.
+    /// Length of the request body.
     fn body_bytes(&self) -> usize {
         self.payload["body"].as_str().map_or(0, str::len)
     }
@@ -140,7 +143,8 @@ impl Drop for Server {
         if std::thread::panicking() {
             let mut queue = self.0.queue();
             queue.servers -= 1;
-            // Dropping them answers them; another server would take them along.
+            // Dropping the senders fails their receivers; another server would take the orders
+            // instead.
             if queue.servers == 0 {
                 queue.waiting.clear();
             }
@@ -152,12 +156,13 @@ async fn serve(server: Server) {
     while let Some(together) = server.next() {
         let ledger = Arc::clone(&server.0.ledger);
         let call = tokio::spawn(async move { accept_together(ledger, together).await });
-        // It goes on by itself if it takes longer. A panic in it drops the replies, which answers.
+        // A slower call continues in its own task. If it panics, the dropped senders fail their
+        // receivers.
         drop(timeout(CALL_WAITED_FOR, call).await);
     }
 }
 
-async fn accept_together(ledger: Arc<dyn Ledger>, together: Vec<Waiting>) {
+async fn accept_together(ledger: Arc<dyn Ledger>, together: Vec<PendingOrder>) {
     let (orders, replies): (Vec<NewOrder>, Vec<Reply>) = together
         .into_iter()
         .map(|waiting| (waiting.order, waiting.reply))
@@ -165,15 +170,15 @@ async fn accept_together(ledger: Arc<dyn Ledger>, together: Vec<Waiting>) {
     let error = match ledger.accept(&orders).await {
         Ok(answers) if answers.len() == orders.len() => {
             for (reply, answer) in replies.into_iter().zip(answers) {
-                tell(reply, Ok(answer));
+                send_reply(reply, Ok(answer));
             }
             return;
         }
-        Ok(_) => unavailable("the ledger answered about other orders than it was asked about"),
+        Ok(_) => unavailable("the ledger returned another number of results than orders"),
         Err(error) => error,
     };
-    // One that the store refuses, or that waits for another transaction, must not take its neighbours
-    // along.
+    // An order that the store rejects, or that waits for a row lock, must not fail the other
+    // orders.
     let is_about_one = !error.is_retryable() || matches!(error, Error::Locked { .. });
     if orders.len() > 1 && is_about_one {
         for (order, reply) in orders.into_iter().zip(replies) {
@@ -185,21 +190,21 @@ async fn accept_together(ledger: Arc<dyn Ledger>, together: Vec<Waiting>) {
     }
     let error = Arc::new(error);
     for reply in replies {
-        tell(reply, Err(Arc::clone(&error)));
+        send_reply(reply, Err(Arc::clone(&error)));
     }
 }
 
 async fn accept_alone(ledger: &dyn Ledger, order: NewOrder, reply: Reply) {
     let alone = ledger.accept(std::slice::from_ref(&order)).await;
     let answer = alone.and_then(|mut answers| {
-        let none = || unavailable("the ledger did not answer about an order");
+        let none = || unavailable("the ledger returned no result for an order");
         answers.pop().ok_or_else(none)
     });
-    tell(reply, answer.map_err(Arc::new));
+    send_reply(reply, answer.map_err(Arc::new));
 }
 
-fn tell(reply: Reply, answer: Result<Accepted, Arc<Error>>) {
-    // Nobody waits any more: the order is in the ledger, where a repeat finds it.
+fn send_reply(reply: Reply, answer: Result<AcceptResult, Arc<Error>>) {
+    // The caller stopped waiting; a repeated request finds the order in the ledger.
     drop(reply.send(answer));
 }
 

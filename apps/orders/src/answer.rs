@@ -1,18 +1,18 @@
-//! What a client is answered.
+//! HTTP responses to clients.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{Amount, LedgerEntry, LedgerStatus, Reason};
 
-/// Says that an answer was given before.
+/// Marks a replayed response.
 pub(crate) const REPLAYED: &str = "idempotency-replayed";
-/// How many seconds to wait before the next call.
+/// Seconds to wait before the next call.
 pub(crate) const RETRY_AFTER: &str = "retry-after";
 /// Which preference of the request was honoured.
 pub(crate) const PREFERENCE_APPLIED: &str = "preference-applied";
 
-/// An answer over HTTP, or anything that looks like it.
+/// An HTTP response, independent of the transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
@@ -33,12 +33,12 @@ impl Answer {
         }
     }
 
-    /// A flat error: the code, a sentence, and whatever else helps.
+    /// A flat error: the code, a sentence, and further fields.
     pub(crate) fn refused(reason: Reason, message: &str, more: Value) -> Self {
         Self::refused_with(reason.http_status(), reason, message, more)
     }
 
-    /// A flat error under another status than its code's own.
+    /// A flat error with another status than the default of its code.
     pub(crate) fn refused_with(status: u16, reason: Reason, message: &str, more: Value) -> Self {
         let mut body = Map::new();
         body.insert("error".into(), reason.as_str().into());
@@ -54,10 +54,10 @@ impl Answer {
         self
     }
 
-    /// What a first acceptance and every repeat of it are answered while there is no result.
+    /// The response to a first acceptance and to every repeat while there is no result.
     pub(crate) fn accepted(status: u16, entry: &LedgerEntry) -> Self {
         #[derive(Serialize)]
-        struct Accepted<'e> {
+        struct AcceptedBody<'e> {
             status: &'static str,
             idempotency_key: &'e str,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ impl Answer {
             warnings: Option<&'e [String]>,
         }
         let sent = entry.sent.as_ref();
-        let body = Accepted {
+        let body = AcceptedBody {
             status: entry.status.as_str(),
             idempotency_key: entry.key.as_str(),
             outbox_id: entry.outbox_id.map(|id| id.0),
@@ -86,9 +86,9 @@ impl Answer {
         Self::new(status, body)
     }
 
-    /// How a row answers: with its result if it has one, byte for byte as it was stored.
+    /// The response for a ledger row: its stored result byte for byte, if it has one.
     ///
-    /// `fresh` is the status of a first acceptance; a repeat has none.
+    /// `fresh` is the status of a first acceptance; `None` for a repeat.
     pub(crate) fn of_entry(entry: &LedgerEntry, fresh: Option<u16>) -> Self {
         let answer = match (&entry.response, entry.status) {
             (Some(response), LedgerStatus::Succeeded) => {
@@ -97,7 +97,7 @@ impl Answer {
             (Some(response), LedgerStatus::Failed) => {
                 Self::new(entry.http_status, response.clone())
             }
-            // A result without a body: somebody said by hand what had become of it.
+            // A result without a body: an operator resolved the order by hand.
             (None, LedgerStatus::Succeeded | LedgerStatus::Failed) => {
                 let status = match entry.status {
                     LedgerStatus::Succeeded => fresh.unwrap_or(entry.http_status),
@@ -115,7 +115,7 @@ impl Answer {
         }
     }
 
-    /// All the ledger knows about a key.
+    /// The full state of a key in the ledger.
     pub(crate) fn state(entry: &LedgerEntry) -> Self {
         let known = json!({
             "status": entry.status.as_str(),

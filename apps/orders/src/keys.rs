@@ -1,4 +1,4 @@
-//! Keys as they stand in logs and spans.
+//! Hashed keys for logs and spans.
 
 use std::sync::OnceLock;
 
@@ -7,8 +7,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::{Client, KeyHash, OrderKey, OrdersOptions};
 
-/// Hashes keys with the configured secret, or with one of this process alone: lines of one process
-/// can be put together then, but not those of several.
+/// Hashes keys with the configured secret, or with one of this process alone: then hashes can be
+/// compared within one process only.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys(KeyHash);
 
@@ -33,7 +33,7 @@ impl Keys {
         self.0.of(client, key.as_str())
     }
 
-    /// By a message's key, which is `client/key` where this program wrote it.
+    /// The hash of a message's key, which is `client/key`.
     pub(crate) fn of_message(&self, message: &Message) -> String {
         let text = message.key.as_deref().unwrap_or_default();
         let (client, key) = text.split_once('/').unwrap_or((Client::LOCAL, text));

@@ -1,14 +1,13 @@
-//! The port to what orders are remembered by: one row per client and idempotency key.
+//! The ledger port: one row per client and idempotency key.
 //!
-//! The ledger follows the message. Whatever ends a message of the queue `orders` or brings one back
-//! (a settle, an expiry, a requeue, a redrive, a person's resolution) changes its row in the same
-//! transaction, by the hook of the queue:
+//! The hook of the queue `orders` updates the row in the transaction that changes the message
+//! (settle, expiry, requeue, redrive, resolution):
 //!
-//! - delivered: `accepted` becomes `succeeded`, with what the attempt's result says ([`Ended`]);
-//! - dead: `accepted` becomes `failed`, likewise; without an `Ended` the status is 500 and the
-//!   payload an error with the code `INTERNAL_ERROR`. With the code `IDEMPOTENCY_CONFLICT`, or with
-//!   another digest in the row than in the message, the row is left alone;
-//! - requeued: `failed` becomes `accepted` again, with a fresh time to live.
+//! - delivered: `accepted` becomes `succeeded`, with the attempt's result ([`FinalResult`]);
+//! - dead: `accepted` becomes `failed`, likewise; without a `FinalResult` the status is 500 and the
+//!   payload an error with the code `INTERNAL_ERROR`. With the code `IDEMPOTENCY_CONFLICT`, or if the
+//!   digests of row and message differ, the row does not change;
+//! - requeued: `failed` becomes `accepted` again, with a new time to live.
 //!
 //! `succeeded` never changes.
 
@@ -20,15 +19,15 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Sent;
+use crate::SentAmounts;
 
-/// Whose key it is: the name of the token that was presented. Keys of two clients never meet.
+/// The owner of a key: the name of the API token. Keys of different clients are independent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Client(String);
 
 impl Client {
-    /// Who calls without a token.
+    /// The client of calls without a token.
     pub const LOCAL: &str = "local";
 
     /// The name as text.
@@ -40,13 +39,14 @@ impl Client {
 impl FromStr for Client {
     type Err = Error;
 
-    /// 1 to 128 bytes, no control characters, no `/`, which ends it in a message's key.
+    /// 1 to 128 bytes, no control characters, and no `/`, which separates client and key in a
+    /// message's key.
     fn from_str(name: &str) -> Result<Self> {
         let is_plain = !name.chars().any(|c| c.is_control() || c == '/');
         if is_plain && (1..=128).contains(&name.len()) {
             return Ok(Self(name.to_owned()));
         }
-        let why = "a client's name is 1 to 128 bytes without control characters and `/`";
+        let why = "a client's name is 1 to 128 bytes without control characters or `/`";
         Err(Error::invalid("client", why))
     }
 }
@@ -87,44 +87,44 @@ impl FromStr for OrderKey {
 /// An order to accept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewOrder {
-    /// Who asks.
+    /// The client.
     pub client: Client,
-    /// Under which key.
+    /// Its idempotency key.
     pub key: OrderKey,
     /// `sha256:` and the digest of the canonical request.
     pub request_digest: String,
-    /// The message's payload: see [`Stored`](crate::Stored). It holds `request_digest` too, and
-    /// every number as text.
+    /// The message's payload: see [`StoredOrder`](crate::StoredOrder). It includes
+    /// `request_digest`, and every number as text.
     pub payload: Value,
     /// The message's headers.
     pub headers: Map<String, Value>,
-    /// How long the key is remembered.
+    /// Lifetime of the key.
     pub ttl: Duration,
-    /// How long the order may wait to be sent; none: for ever.
+    /// Maximum time until the order is sent; `None`: unlimited.
     pub max_age: Option<Duration>,
 }
 
 impl NewOrder {
-    /// The key of its message, and what the broker knows it by: `client/key`.
+    /// The key of its message and at the broker: `client/key`.
     pub fn message_key(&self) -> String {
         format!("{}/{}", self.client, self.key.0)
     }
 }
 
-/// What the ledger says about a key.
+/// Status of a key in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LedgerStatus {
-    /// On its way.
+    /// Accepted; no result yet.
     Accepted,
-    /// The broker has executed it.
+    /// Executed by the broker.
     Succeeded,
-    /// It will not be executed, unless a person requeues it.
+    /// Not executed, unless an operator requeues it.
     Failed,
 }
 
 impl LedgerStatus {
-    /// As in the ledger's column.
+    /// The value of the ledger's column.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
@@ -137,49 +137,49 @@ impl LedgerStatus {
 /// One row of the ledger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerEntry {
-    /// Whose key.
+    /// Owner of the key.
     pub client: Client,
     /// The key.
     pub key: OrderKey,
-    /// What was asked.
+    /// Digest of the request.
     pub request_digest: String,
-    /// What came of it; none before that, and where no adapter said so.
+    /// Digest of the result; `None` before that, and where no adapter reported one.
     pub result_digest: Option<String>,
-    /// How it stands.
+    /// Status.
     pub status: LedgerStatus,
-    /// When the key was first seen.
+    /// When the key was first used.
     pub first_seen_at: Timestamp,
-    /// When it was last seen, to the minute: replays within one write nothing.
+    /// When it was last used, to the minute: replays within a minute write nothing.
     pub last_seen_at: Timestamp,
-    /// From when the row may be purged.
+    /// When the row may be purged.
     pub expires_at: Timestamp,
-    /// Until when the order may be sent; none: for ever.
+    /// When the unsent order expires; `None`: never.
     pub order_expires_at: Option<Timestamp>,
-    /// The final answer's body, byte for byte the same at every reading.
+    /// Body of the final answer, byte for byte.
     pub response: Option<String>,
-    /// The final answer's status; 201 while accepted.
+    /// Status of the final answer; 201 while accepted.
     pub http_status: u16,
     /// Its message; none for orders sent within the request.
     pub outbox_id: Option<MessageId>,
-    /// How often the key came with another body.
+    /// How often the key was used with another body.
     pub conflicts: u64,
-    /// What is sent, while accepted; the final answer says it itself.
-    pub sent: Option<Sent>,
+    /// Amounts to send, while accepted; then they are in the final answer.
+    pub sent: Option<SentAmounts>,
 }
 
-/// What became of an order that was handed in.
+/// Result of accepting an order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Accepted {
-    /// New: it is in the ledger and on its way.
+pub enum AcceptResult {
+    /// New: the row and the message were written.
     New(LedgerEntry),
-    /// The key came with the same body before; nothing was sent.
+    /// The key was used with the same body before; nothing was sent.
     Same(LedgerEntry),
-    /// The key came with another body before; the conflict was counted, the row left as it was.
+    /// The key was used with another body before; the conflict was counted, the row did not change.
     Conflict(LedgerEntry),
 }
 
-impl Accepted {
-    /// The row, whatever happened.
+impl AcceptResult {
+    /// The row in every case.
     pub fn entry(&self) -> &LedgerEntry {
         match self {
             Self::New(entry) | Self::Same(entry) | Self::Conflict(entry) => entry,
@@ -187,29 +187,29 @@ impl Accepted {
     }
 }
 
-/// How an order ended: what the `result` of its last attempt holds for the ledger.
+/// Final result of an order: the `result` of its last attempt.
 ///
-/// The body travels as text, because its numbers must not pass through floating point.
+/// The body is text, because its numbers must not pass through floating point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
-    /// The status replays answer with.
+pub struct FinalResult {
+    /// Status of replays.
     pub http_status: u16,
     /// The digest of the ExecResult.
     pub result_digest: String,
-    /// The ExecResult, as JSON text.
+    /// The ExecResult as JSON text.
     pub exec_result: String,
 }
 
-/// What a worker must know before it sends.
+/// The ledger state that a worker checks before it sends.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verified {
-    /// The row its message belongs to: found by client and key, not by the message's id.
+pub struct VerifiedOrder {
+    /// The row, found by client and key, not by the message's id.
     pub entry: LedgerEntry,
-    /// Whether the order's time is over, by the database's clock.
+    /// Whether the order has expired, by the database's clock.
     pub is_expired: bool,
 }
 
-/// Which rows to list, newest first.
+/// Filter of a list, newest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LedgerFilter {
     /// Of this client.
@@ -218,63 +218,64 @@ pub struct LedgerFilter {
     pub status: Option<LedgerStatus>,
 }
 
-/// What a purge did, or would do.
+/// Result of a purge, or of its dry run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PurgeReport {
-    /// Succeeded rows past their time, removed with their messages.
+    /// Expired succeeded rows, removed with their messages.
     pub succeeded: u64,
-    /// Failed rows past their time, removed with their messages.
+    /// Expired failed rows, removed with their messages.
     pub failed: u64,
-    /// Rows past their time whose message is alive: kept.
+    /// Expired rows whose message is not finished: kept.
     pub kept_alive: u64,
-    /// Orders sent within a request that never came back with a result: now failed.
+    /// Orders sent within a request without a recorded result: now failed.
     pub given_up: u64,
-    /// Failed keys among the removed that came with other bodies again and again.
-    pub restless: Vec<Restless>,
-    /// Whether there is more to purge.
+    /// Removed failed keys with many conflicts.
+    pub restless: Vec<ConflictingKey>,
+    /// Whether more rows can be purged.
     pub has_more: bool,
 }
 
-/// A failed key with many conflicts: a client that does not understand its failure.
+/// A failed key with many conflicts: its client probably misreads the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restless {
-    /// Whose key.
+pub struct ConflictingKey {
+    /// Owner of the key.
     pub client: Client,
     /// The key.
     pub key: OrderKey,
-    /// How often it came with another body.
+    /// How often it was used with another body.
     pub conflicts: u64,
 }
 
-/// What the order protocol asks of a store. Each operation is one transaction; all times are the
+/// The store operations of the order protocol. Each is one transaction; all times are the
 /// database's clock.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Accepts orders: for each a row and a message of the queue `orders`. Answers in order.
+    /// Accepts orders: a row and a message of the queue `orders` for each. Results are in input
+    /// order.
     ///
-    /// A key that is there already writes no message: same digest is `Same`, another `Conflict`
-    /// (counted beside the ledger). A key twice in one call is treated as if it came later.
-    async fn accept(&self, orders: &[NewOrder]) -> Result<Vec<Accepted>>;
+    /// A known key writes no message: the same digest is `Same`, another one `Conflict` (counted
+    /// beside the ledger). A key that occurs twice in one call is handled as two calls.
+    async fn accept(&self, orders: &[NewOrder]) -> Result<Vec<AcceptResult>>;
 
-    /// Accepts an order that will be sent within the request: a row without a message. If no
-    /// `close_direct` follows within `give_up_after`, the order counts as failed (504,
-    /// `BROKER_TIMEOUT`: its outcome is unknown) from the next time anybody asks for it.
-    async fn open_direct(&self, order: &NewOrder, give_up_after: Duration) -> Result<Accepted>;
+    /// Accepts an order that is sent within the request: a row without a message. Without a
+    /// `close_direct` within `give_up_after`, the next read returns it as failed (504,
+    /// `BROKER_TIMEOUT`: its outcome is unknown).
+    async fn open_direct(&self, order: &NewOrder, give_up_after: Duration) -> Result<AcceptResult>;
 
-    /// Records what came of an order sent within the request. Only `accepted` changes, and only
-    /// with the same digest; answers the row as it then is.
+    /// Records the result of an order sent within the request. Changes only `accepted` rows with
+    /// the same digest; returns the current row.
     async fn close_direct(
         &self,
         order: &NewOrder,
         status: LedgerStatus,
-        ended: &Ended,
+        ended: &FinalResult,
     ) -> Result<Option<LedgerEntry>>;
 
     /// One row.
     async fn entry(&self, client: &Client, key: &OrderKey) -> Result<Option<LedgerEntry>>;
 
-    /// One row, for a worker that is about to send.
-    async fn verify(&self, client: &Client, key: &OrderKey) -> Result<Option<Verified>>;
+    /// One row, for a worker before its send.
+    async fn verify(&self, client: &Client, key: &OrderKey) -> Result<Option<VerifiedOrder>>;
 
     /// Rows, newest first, below the cursor (the last row's `first_seen_at`, client and key).
     async fn entries(
@@ -284,9 +285,9 @@ pub trait Ledger: Send + Sync {
         limit: u32,
     ) -> Result<Vec<LedgerEntry>>;
 
-    /// Removes up to `limit` rows past their time together with their finished messages, never a
-    /// row whose message is alive. Audited: a purge that removes something leaves an entry with the
-    /// actor, the reason and the numbers. `is_dry_run` changes nothing.
+    /// Removes up to `limit` expired rows together with their finished messages, never a row whose
+    /// message is not finished. A purge that removes rows writes an audit entry with the actor, the
+    /// reason and the numbers. `is_dry_run` changes nothing.
     async fn purge(
         &self,
         limit: u32,
@@ -295,9 +296,10 @@ pub trait Ledger: Send + Sync {
         by: &consign_kernel::By,
     ) -> Result<PurgeReport>;
 
-    /// Takes up to `want` calls out of a client's daily quota; answers how many it got. Days are UTC.
+    /// Takes up to `want` calls from a client's daily quota; returns how many were granted. Days
+    /// are UTC.
     async fn take_quota(&self, client: &Client, want: u32, per_day: u32) -> Result<u32>;
 
-    /// How many rows there are by status, as far as the store can say cheaply.
+    /// Row counts by status, as far as the store can count cheaply.
     async fn count(&self) -> Result<BTreeMap<&'static str, u64>>;
 }

@@ -1,59 +1,42 @@
 //! Orders with an idempotency ledger, on the queue `orders`.
 
 mod acceptor;
-mod amount;
 mod answer;
-pub mod broker;
-pub mod canonical;
-pub mod digest;
-mod dispatch;
-mod exec_result;
-mod handler;
-mod instruments;
-pub mod json;
+mod app;
+mod cli;
+mod http;
 mod keys;
 mod ledger;
 mod limits;
 pub mod metrics;
 mod options;
-mod order;
-pub mod privacy;
 mod purge;
-mod reason;
-mod request;
-mod resolution;
-pub mod rounding;
-mod sent;
+pub mod rules;
 mod service;
+mod settings;
+pub mod sink;
 pub mod store;
-mod stored;
 
-use consign_worker::park;
+use consign_worker::failpoint;
 
-pub use amount::{Amount, NotAnAmount};
 pub use answer::Answer;
-pub use broker::{Asked, Broker, BrokerFailure, Http, Outgoing, Paper, Script, broker};
-pub use exec_result::{
-    BrokerRef, ExecResult, ExecStatus, Fault, Fill, LatencyMs, Traded, average_price,
-};
-pub use handler::{OrderSink, codes};
-pub use instruments::{BadInstrument, Instrument, Instruments};
+pub use app::OrdersApp;
+pub use http::OrdersHttp;
 pub use ledger::{
-    Accepted, Client, Ended, Ledger, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder, OrderKey,
-    PurgeReport, Restless, Verified,
+    AcceptResult, Client, ConflictingKey, FinalResult, Ledger, LedgerEntry, LedgerFilter,
+    LedgerStatus, NewOrder, OrderKey, PurgeReport, VerifiedOrder,
 };
-pub use options::{Adapter, Hidden, OrdersOptions, queue_policy, queue_work};
-pub use order::{Filled, Order};
-pub use privacy::{KeyHash, Masker};
+pub use options::{Adapter, OrdersOptions, queue_policy, queue_work};
 pub use purge::purge_loop;
-pub use reason::Reason;
-pub use request::{
-    InvalidRequest, OrderRequest, Problem, RiskConstraints, Rules, Side, TimeInForce,
-};
-pub use resolution::{Execution, resolved};
-pub use sent::Sent;
+pub use rules::*;
 pub use service::{OrderService, OrderView, PlaceCall};
-pub use stored::{Malformed, Stored, Subject};
+pub use sink::{
+    OrderSink,
+    broker::{
+        self, Broker, BrokerFailure, BrokerLookup, Http, OutgoingOrder, Paper, Script, broker,
+    },
+    codes,
+};
 
-/// The queue orders travel on.
+/// The queue of orders.
 pub const QUEUE: &str = "orders";

@@ -1,35 +1,36 @@
-//! How much one client may ask for: a rate, and a number a day.
+//! Limits per client: a rate, and a daily quota.
 
-mod bucket;
 mod quota;
 
 use std::time::Duration;
 
+use consign_kernel::{Buckets, Rate};
 use tokio::time::Instant;
 
-use self::{bucket::Buckets, quota::Quotas};
+use self::quota::Quotas;
 use crate::{Client, Ledger, OrdersOptions};
 
-/// What a client may still do.
+/// Remaining calls of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
     /// Calls a minute.
     pub(crate) limit: u32,
-    /// Calls that would pass right now.
+    /// Calls that would pass now.
     pub(crate) remaining: u32,
 }
 
-/// Why a call may not go on.
+/// Why a call is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct LimitRefusal {
     /// When the next call may pass.
     pub(crate) retry_after: Duration,
 }
 
-/// The limits of every client, as one process keeps them.
+/// The limits of all clients in one process.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    buckets: Option<Buckets>,
+    rate_per_min: u32,
+    buckets: Option<Buckets<Client>>,
     quotas: Option<Quotas>,
 }
 
@@ -37,35 +38,43 @@ impl Limits {
     pub(crate) fn new(options: &OrdersOptions) -> Self {
         let rate = options.rl_rate_per_min;
         let per_day = options.daily_quota;
+        let buckets = || Buckets::new(Rate::new(rate, Duration::from_secs(60), options.rl_burst));
         Self {
-            buckets: (rate > 0).then(|| Buckets::new(rate, options.rl_burst)),
+            rate_per_min: rate,
+            buckets: (rate > 0).then(buckets),
             quotas: (per_day > 0).then(|| Quotas::new(per_day)),
         }
     }
 
-    /// Takes a call out of the client's bucket. Every call counts, whatever becomes of it.
-    pub(crate) fn take(&self, client: &Client) -> (Option<Allowance>, Result<(), Refused>) {
+    /// Takes a call from the client's bucket. Every call counts, including rejected ones.
+    pub(crate) fn take(&self, client: &Client) -> (Option<Allowance>, Result<(), LimitRefusal>) {
         let Some(buckets) = &self.buckets else {
             return (None, Ok(()));
         };
-        let (allowance, taken) = buckets.take(client, Instant::now());
+        let now = Instant::now().into_std();
+        let (bucket, taken) = buckets.take(client, now);
+        let allowance = Allowance {
+            limit: self.rate_per_min,
+            remaining: bucket.remaining(now),
+        };
+        let taken = taken.map_err(|retry_after| LimitRefusal { retry_after });
         (Some(allowance), taken)
     }
 
-    /// Counts a call that was refused before the ledger was asked. It is taken out of the quota
-    /// with the next one that goes on: a refused call writes nothing.
+    /// Counts a call that was rejected before the ledger was used. It is charged with the next
+    /// accepted one, because a rejected call writes nothing.
     pub(crate) fn count(&self, client: &Client) {
         if let Some(quotas) = &self.quotas {
             quotas.count(client);
         }
     }
 
-    /// Takes a call out of the client's day.
+    /// Takes a call from the client's daily quota.
     pub(crate) async fn take_of_day(
         &self,
         client: &Client,
         ledger: &dyn Ledger,
-    ) -> consign_kernel::Result<Result<(), Refused>> {
+    ) -> consign_kernel::Result<Result<(), LimitRefusal>> {
         match &self.quotas {
             None => Ok(Ok(())),
             Some(quotas) => quotas.take(client, ledger).await,

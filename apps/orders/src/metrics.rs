@@ -1,7 +1,7 @@
 //! The names of every metric of the order protocol. Names are API.
 //!
-//! Those of its document with underscores for dots and seconds for milliseconds. What the worker
-//! counts for every queue (claims, attempts, leases lost) is counted there.
+//! The names of the protocol's document with underscores for dots and seconds for milliseconds. The
+//! worker counts claims, attempts and lost leases for every queue.
 
 use std::time::Duration;
 
@@ -11,78 +11,66 @@ use metrics::{
 
 use crate::{Ledger, PurgeReport, Reason};
 
-/// Requests for orders, by what came of them.
+/// Order requests by outcome.
 pub const ORDER_REQUESTS_TOTAL: &str = "order_requests_total";
-/// Keys that came with another body than before.
+/// Requests that used a key with another body.
 pub const IDEMPOTENCY_CONFLICTS_TOTAL: &str = "idempotency_conflicts_total";
-/// How long a request took, by phase: `validation`, `commit`, `wait`, `broker_rtt`, `total`.
+/// Request latency by phase: `validation`, `commit`, `wait`, `broker_rtt`, `total`.
 pub const DO_ORDER_LATENCY_SECONDS: &str = "do_order_latency_seconds";
-/// Calls refused because a client made too many at once.
+/// Calls rejected by the rate limit.
 pub const RATE_LIMITED_TOTAL: &str = "rate_limited_total";
-/// Calls refused because a client's day was used up.
+/// Calls rejected by the daily quota.
 pub const QUOTA_EXCEEDED_TOTAL: &str = "quota_exceeded_total";
-/// Calls of a broker, by adapter and outcome.
+/// Broker calls by adapter and outcome.
 pub const BROKER_REQUESTS_TOTAL: &str = "broker_requests_total";
-/// How long a broker took, by adapter.
+/// Broker latency by adapter.
 pub const BROKER_LATENCY_SECONDS: &str = "broker_latency_seconds";
-/// Questions to a broker about an earlier send, by adapter and answer.
+/// Status queries to a broker by adapter and result.
 pub const BROKER_QUERIES_TOTAL: &str = "broker_queries_total";
-/// Share of the last calls that timed out or found the broker down, by adapter.
+/// Share of the last calls that timed out or found the broker unreachable, by adapter.
 pub const BROKER_FAIL_RATIO: &str = "broker_fail_ratio";
 /// Results of orders sent within their request that could not be recorded, by status.
 pub const ORDER_RESULTS_DROPPED_TOTAL: &str = "order_results_dropped_total";
-/// How long a worker's look at the ledger took (`verify`) and its send (`send`).
+/// Worker latency by phase: ledger check (`verify`) and send (`send`).
 pub const OUTBOX_LATENCY_SECONDS: &str = "outbox_latency_seconds";
-/// Orders a worker ended without sending them, by code.
+/// Orders that ended without a send, by code.
 pub const OUTBOX_UNSENT_TOTAL: &str = "outbox_unsent_total";
-/// Rows of the ledger, by status.
+/// Ledger rows by status.
 pub const IDEMPO_LEDGER_ROWS: &str = "idempo_ledger_rows";
-/// Rows written to the ledger by this process's requests, by status.
+/// Ledger rows written by requests of this process, by status.
 pub const IDEMPO_LEDGER_WRITES_TOTAL: &str = "idempo_ledger_writes_total";
-/// Rows the ledger forgot, by status.
+/// Purged ledger rows by status.
 pub const IDEMPO_LEDGER_PURGED_TOTAL: &str = "idempo_ledger_purged_total";
-/// The server's metric of the same name: what is accepted here is enqueued too.
+/// The server's metric of the same name: accepted orders are enqueued messages too.
 const ENQUEUED_TOTAL: &str = "consign_enqueued_total";
 
-/// Tells the recorder what each metric means, and has every counter begin at 0: of one that appears
-/// with its first event, nobody sees that it rose. Call once after installing it.
+/// Describes each metric and starts every counter at 0: without it the first increment is invisible
+/// to `rate()`. Call once after installing the recorder.
 pub fn describe() {
     start();
     let counters = [
-        (
-            ORDER_REQUESTS_TOTAL,
-            "Requests for orders, by what came of them.",
-        ),
+        (ORDER_REQUESTS_TOTAL, "Order requests by outcome."),
         (
             IDEMPOTENCY_CONFLICTS_TOTAL,
-            "Keys that came with another body than before.",
+            "Requests that used a key with another body.",
         ),
-        (
-            RATE_LIMITED_TOTAL,
-            "Calls refused because a client made too many at once.",
-        ),
-        (
-            QUOTA_EXCEEDED_TOTAL,
-            "Calls refused because a client's day was used up.",
-        ),
-        (BROKER_REQUESTS_TOTAL, "Calls of a broker."),
+        (RATE_LIMITED_TOTAL, "Calls rejected by the rate limit."),
+        (QUOTA_EXCEEDED_TOTAL, "Calls rejected by the daily quota."),
+        (BROKER_REQUESTS_TOTAL, "Broker calls."),
         (
             BROKER_QUERIES_TOTAL,
-            "Questions to a broker about an earlier send.",
+            "Status queries to a broker about an earlier send.",
         ),
         (
             ORDER_RESULTS_DROPPED_TOTAL,
             "Results of orders sent within their request that could not be recorded.",
         ),
-        (
-            OUTBOX_UNSENT_TOTAL,
-            "Orders a worker ended without sending them.",
-        ),
+        (OUTBOX_UNSENT_TOTAL, "Orders that ended without a send."),
         (
             IDEMPO_LEDGER_WRITES_TOTAL,
-            "Rows written to the ledger by requests.",
+            "Ledger rows written by requests.",
         ),
-        (IDEMPO_LEDGER_PURGED_TOTAL, "Rows the ledger forgot."),
+        (IDEMPO_LEDGER_PURGED_TOTAL, "Purged ledger rows."),
     ];
     for (name, meaning) in counters {
         describe_counter!(name, Unit::Count, meaning);
@@ -90,13 +78,10 @@ pub fn describe() {
     let histograms = [
         (
             DO_ORDER_LATENCY_SECONDS,
-            "How long a request for an order took, by phase.",
+            "Latency of order requests by phase.",
         ),
-        (BROKER_LATENCY_SECONDS, "How long a broker took to answer."),
-        (
-            OUTBOX_LATENCY_SECONDS,
-            "How long a worker took for an order, by phase.",
-        ),
+        (BROKER_LATENCY_SECONDS, "Broker latency."),
+        (OUTBOX_LATENCY_SECONDS, "Worker latency per order by phase."),
     ];
     for (name, meaning) in histograms {
         describe_histogram!(name, Unit::Seconds, meaning);
@@ -104,9 +89,9 @@ pub fn describe() {
     describe_gauge!(
         BROKER_FAIL_RATIO,
         Unit::Count,
-        "Share of the last calls that timed out or found the broker down."
+        "Share of the last calls that timed out or found the broker unreachable."
     );
-    describe_gauge!(IDEMPO_LEDGER_ROWS, Unit::Count, "Rows of the ledger.");
+    describe_gauge!(IDEMPO_LEDGER_ROWS, Unit::Count, "Ledger rows.");
 }
 
 /// Labels of counters and the values they have.
@@ -169,7 +154,7 @@ fn start() {
     }
 }
 
-/// The counters of an adapter begin at 0 too.
+/// Starts the counters of an adapter at 0.
 pub(crate) fn start_adapter(adapter: &'static str) {
     for outcome in [
         "ok",
@@ -186,7 +171,7 @@ pub(crate) fn start_adapter(adapter: &'static str) {
     }
 }
 
-/// What came of a request: few words, whatever codes there are.
+/// Outcome of a request: few label values, independent of the codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Accepted,
@@ -238,7 +223,7 @@ pub(crate) fn quota_exceeded() {
     counter!(QUOTA_EXCEEDED_TOTAL).increment(1);
 }
 
-/// A row was written; `queue` says whether a message was enqueued with it.
+/// A row was written; `is_enqueued` if a message was enqueued with it.
 pub(crate) fn written(status: &'static str, is_enqueued: bool) {
     counter!(IDEMPO_LEDGER_WRITES_TOTAL, "status" => status).increment(1);
     if is_enqueued {
@@ -274,7 +259,7 @@ pub(crate) fn purged(report: &PurgeReport) {
     }
 }
 
-/// Measures the ledger. To be called now and then, by whoever samples the database.
+/// Samples the ledger. Call it periodically.
 pub async fn sample(ledger: &dyn Ledger) -> consign_kernel::Result<()> {
     for (status, count) in ledger.count().await? {
         gauge!(IDEMPO_LEDGER_ROWS, "status" => status).set(count as f64);

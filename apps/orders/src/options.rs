@@ -1,28 +1,24 @@
-//! The settings of the order protocol, under the names their document gives them.
+//! Settings of the order protocol, with the names of its document.
 
-mod hidden;
 mod policy;
 
 use std::{path::PathBuf, time::Duration};
 
 use consign_kernel::{Error, LEASE_MESSAGES_MAX, Result};
-use consign_outbound::Secret;
+use consign_redact::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::Instruments;
 
 pub(crate) use self::policy::LEDGER_PATIENCE;
-pub use self::{
-    hidden::Hidden,
-    policy::{queue_policy, queue_work},
-};
+pub use self::policy::{queue_policy, queue_work};
 
-/// Which broker orders go to.
+/// The broker adapter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Adapter {
-    /// A broker made of paper, inside the process.
+    /// In-process paper broker.
     #[default]
     Paper,
     /// JSON over HTTP.
@@ -30,7 +26,7 @@ pub enum Adapter {
 }
 
 impl Adapter {
-    /// As in the configuration.
+    /// The value in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Paper => "paper",
@@ -39,76 +35,76 @@ impl Adapter {
     }
 }
 
-/// The header that names the adapter a message's order was accepted for.
+/// Message header with the adapter for which the order was accepted.
 pub(crate) const ADAPTER: &str = "adapter";
 
-/// Everything there is to set. A zero turns off what says so.
+/// All settings of the app. A zero turns a limit off where it says so.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OrdersOptions {
     /// Whether orders go through the outbox; if not, each is sent once, within its request.
     pub outbox_enabled: bool,
-    /// Orders under way at once in one worker process.
+    /// Concurrent orders in one worker process.
     pub outbox_concurrency: u32,
-    /// Most orders of one claim; never more than there are free slots.
+    /// Maximum orders per claim; never more than free slots.
     pub outbox_batch: u32,
-    /// How long an idle worker rests before it looks again, if nobody wakes it.
+    /// Poll interval of an idle worker without wake-ups.
     pub outbox_poll_interval_sec: f64,
-    /// How long a worker may be silent before its orders are given to another.
+    /// Lease time: without renewal for this long, another worker claims the orders.
     pub outbox_lock_lease_sec: f64,
-    /// Sends of one order before it is aborted.
+    /// Maximum sends of one order.
     pub outbox_max_attempts: u32,
-    /// How long an order rests after each failed send; the last one repeats.
+    /// Delays between sends; the last one repeats.
     pub outbox_backoff_sec: Vec<f64>,
-    /// Which broker orders go to.
+    /// The broker adapter.
     pub broker_adapter: Adapter,
-    /// Where the http adapter posts orders; empty is the same as none, here and below.
+    /// URL to which the http adapter posts orders; empty counts as unset, here and below.
     pub broker_url: Option<String>,
-    /// Where the http adapter asks what became of an order; `{key}` stands for the order's key.
+    /// URL of the http adapter's status queries; `{key}` is replaced by the order's key.
     pub broker_status_url: Option<String>,
-    /// How long the broker may take for an IOC order.
+    /// Time limit of an IOC order.
     pub broker_timeout_ms: u64,
-    /// How long the broker may take for a FOK or GTC order.
+    /// Time limit of a FOK or GTC order.
     pub broker_timeout_fok_gtc_ms: u64,
-    /// Who we are to the broker: `Authorization: Bearer`, or `X-Api-Key` beside a signature.
-    pub broker_api_key: Option<Hidden>,
-    /// The file that holds `broker_api_key`, read when a process starts.
+    /// Credential at the broker: `Authorization: Bearer`, or `X-Api-Key` with a signature.
+    pub broker_api_key: Option<Secret>,
+    /// File that holds `broker_api_key`, read at start.
     pub broker_api_key_file: Option<PathBuf>,
-    /// What requests to the broker are signed with; none: they are not.
-    pub broker_api_secret: Option<Hidden>,
-    /// The file that holds `broker_api_secret`, read when a process starts.
+    /// Signing key of requests to the broker; unset: requests are not signed.
+    pub broker_api_secret: Option<Secret>,
+    /// File that holds `broker_api_secret`, read at start.
     pub broker_api_secret_file: Option<PathBuf>,
-    /// The header that carries an order's key to the broker.
+    /// Header with the order's key at the broker.
     pub broker_idem_header: String,
-    /// Whether the broker executes a key once however often it comes.
+    /// Whether the broker executes a repeated key only once.
     pub broker_takes_keys: bool,
-    /// Certificates to trust besides the system's, as PEM.
+    /// Additional trusted certificates, as PEM.
     pub broker_ca_file: Option<PathBuf>,
-    /// How many of the last calls the circuit breaker looks at; 0 for no breaker.
+    /// Number of calls that the circuit breaker considers; 0 for no breaker.
     pub breaker_calls: u32,
-    /// The share of them that must have failed for more than this to leave the broker alone.
+    /// Share of failed calls above which the breaker opens.
     pub breaker_share: f64,
-    /// For how long it is left alone.
+    /// How long the breaker stays open.
     pub breaker_open_sec: f64,
-    /// How long a key is remembered.
+    /// Lifetime of a key.
     pub idempo_ttl_hours: u64,
-    /// What keys are hashed with before they are logged; none: a value of this process alone.
-    pub idempo_secret: Option<Hidden>,
-    /// Orders a minute of one client; 0 for no limit.
+    /// Secret for hashing keys in logs; unset: a random value of this process.
+    pub idempo_secret: Option<Secret>,
+    /// Orders per minute and client; 0 for no limit.
     pub rl_rate_per_min: u32,
-    /// Orders of one client at once.
+    /// Burst per client.
     pub rl_burst: u32,
-    /// Orders a day (UTC) of one client; 0 for no limit.
+    /// Orders per day (UTC) and client; 0 for no limit.
     pub daily_quota: u32,
-    /// How long an order may wait to be sent; 0: for ever.
+    /// Maximum time until an order is sent; 0: unlimited.
     pub order_max_age_sec: u64,
-    /// What may be traded, and on which grid.
+    /// Tradable instruments.
     pub instruments: Instruments,
     /// The longest `Prefer: wait`.
     pub wait_max_sec: f64,
     /// The paper adapter's seed.
     pub paper_seed: u64,
-    /// What the paper adapter does wrong, for rehearsals: see [`Script`](crate::Script).
+    /// Scripted faults of the paper adapter, for rehearsals: see [`Script`](crate::Script).
     pub paper_script: String,
 }
 
@@ -154,8 +150,9 @@ impl Default for OrdersOptions {
 const DAY_S: f64 = 24.0 * 3_600.0;
 
 impl OrdersOptions {
-    /// The headers of an order's message, with the adapter it is accepted for. The paper adapter is
-    /// the default and not named: a server that only accepts may leave the broker to its workers.
+    /// The headers of an order's message, with the adapter for which it is accepted. The default
+    /// `paper` is not named: a server that only accepts orders may leave the broker settings to its
+    /// workers.
     pub(crate) fn addressed(&self, mut headers: Map<String, Value>) -> Map<String, Value> {
         if self.broker_adapter != Adapter::Paper {
             headers.insert(ADAPTER.to_owned(), self.broker_adapter.as_str().into());
@@ -163,27 +160,30 @@ impl OrdersOptions {
         headers
     }
 
-    /// Refuses what cannot work, each value and all of them together; names the setting.
+    /// Validates each value and their combinations; the error names the setting.
     pub fn validate(&self) -> Result<()> {
         self.validate_numbers()?;
         self.validate_broker()?;
         let refuse = |key: &str, why: &str| Err(Error::invalid(format!("orders.{key}"), why));
         if self.outbox_backoff_sec.is_empty() {
-            return refuse("outbox_backoff_sec", "must hold at least one delay");
+            return refuse("outbox_backoff_sec", "must contain at least one delay");
         }
         let is_delay = |delay: &f64| (0.0..=DAY_S).contains(delay);
         if !self.outbox_backoff_sec.iter().all(is_delay) {
             return refuse(
                 "outbox_backoff_sec",
-                "holds a delay that is not 0 s to 24 h",
+                "contains a delay that is not 0 s to 24 h",
             );
         }
         if self.rl_rate_per_min > 0 && self.rl_burst == 0 {
-            return refuse("rl_burst", "must be at least 1, or nothing could ever pass");
+            return refuse(
+                "rl_burst",
+                "must be at least 1: with 0 every call is rejected",
+            );
         }
-        // A key that is forgotten while its order may still be sent would let a repeat in.
+        // A key that expires before its order would let a repeat be sent.
         if Duration::from_secs(self.order_max_age_sec) > self.key_ttl() {
-            let why = "must not be longer than idempo_ttl_hours: a key is remembered at least as \
+            let why = "must not be longer than idempo_ttl_hours: a key must live at least as \
                        long as its order may be sent";
             return refuse("order_max_age_sec", why);
         }
@@ -210,7 +210,7 @@ impl OrdersOptions {
                 0.001,
                 3_600.0,
             ),
-            // Renewed at a third of its life: below this a slow commit would lose it.
+            // Renewed after a third of its time: a shorter lease would be lost by a slow commit.
             (
                 "outbox_lock_lease_sec",
                 self.outbox_lock_lease_sec,
@@ -254,7 +254,7 @@ impl OrdersOptions {
         ];
         for (key, value, least, most) in table {
             if !(least..=most).contains(&value) {
-                let why = format!("is {value}; it must be from {least} to {most}");
+                let why = format!("is {value}; must be {least} to {most}");
                 return Err(Error::invalid(format!("orders.{key}"), why));
             }
         }
@@ -264,11 +264,11 @@ impl OrdersOptions {
     fn validate_broker(&self) -> Result<()> {
         let refuse = |key: &str, why: &str| Err(Error::invalid(format!("orders.{key}"), why));
         match (self.broker_adapter, self.broker_url()) {
-            (Adapter::Http, None) => refuse("broker_url", "is needed by the http adapter"),
-            // Orders that were meant for a market would be traded on paper.
+            (Adapter::Http, None) => refuse("broker_url", "is required by the http adapter"),
+            // Orders for a real market would be traded on paper.
             (Adapter::Paper, Some(_)) => refuse(
                 "broker_url",
-                "is of no use to the paper adapter; set broker_adapter to http, or remove it",
+                "is not used by the paper adapter; set broker_adapter to http, or remove it",
             ),
             (Adapter::Paper, None) if !self.broker_takes_keys => refuse(
                 "broker_takes_keys",
@@ -278,7 +278,7 @@ impl OrdersOptions {
         }
     }
 
-    /// The same with the credentials that files hold.
+    /// Reads the credentials from their files.
     pub fn with_files(mut self) -> Result<Self> {
         let files = [
             (
@@ -293,26 +293,21 @@ impl OrdersOptions {
             ),
         ];
         for (name, value, file) in files {
-            let Some(file) = file else { continue };
-            let refuse = |why| Error::invalid(format!("orders.{name}_file"), why);
-            if value.as_ref().is_some_and(|value| !value.is_empty()) {
-                return Err(refuse(format!("is given beside {name}; keep one of them")));
-            }
-            let secret = Secret::from_file(&file).map_err(refuse)?;
-            *value = Some(secret.reveal().to_owned().into());
+            let given = Secret::given(name, value.as_ref(), file.as_deref());
+            *value = given.map_err(|why| Error::invalid(format!("orders.{name}_file"), why))?;
         }
         Ok(self)
     }
 
     pub(crate) fn broker_url(&self) -> Option<&str> {
-        said(&self.broker_url)
+        non_empty(&self.broker_url)
     }
 
     pub(crate) fn broker_status_url(&self) -> Option<&str> {
-        said(&self.broker_status_url)
+        non_empty(&self.broker_status_url)
     }
 
-    /// Where orders go, for people: without what may be secret in an address.
+    /// Where orders go, for people: without secret parts of a URL.
     pub(crate) fn destination(&self) -> String {
         match self
             .broker_url()
@@ -324,7 +319,7 @@ impl OrdersOptions {
         }
     }
 
-    /// The longest a broker may take for any order.
+    /// The longest time limit of any order.
     pub(crate) fn broker_timeout_max(&self) -> Duration {
         let longest = self.broker_timeout_ms.max(self.broker_timeout_fok_gtc_ms);
         Duration::from_millis(longest)
@@ -339,13 +334,13 @@ impl OrdersOptions {
         (!age.is_zero()).then_some(age)
     }
 
-    /// The longest wait a client may prefer.
+    /// The longest `Prefer: wait`.
     pub fn wait_max(&self) -> Duration {
         seconds(self.wait_max_sec)
     }
 }
 
-fn said(text: &Option<String>) -> Option<&str> {
+fn non_empty(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 

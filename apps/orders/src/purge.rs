@@ -1,4 +1,4 @@
-//! Forgetting keys whose time is over.
+//! Purges expired keys.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,14 +8,14 @@ use tracing::{info, warn};
 
 use crate::{Ledger, OrdersOptions, PurgeReport, keys::Keys, metrics};
 
-/// How often a process looks.
+/// Interval between purges.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// Rows removed in one transaction.
 const ROWS_MAX: u32 = 500;
-/// From this many conflicts a failed key is reported before it is forgotten.
+/// From this many conflicts on, a failed key is logged before it is purged.
 const CONFLICTS_MIN: u64 = 3;
 
-/// Purges the ledger now and then once an hour, for ever.
+/// Purges the ledger once an hour, forever.
 pub async fn purge_loop(ledger: Arc<dyn Ledger>, options: OrdersOptions) {
     let keys = Keys::new(&options);
     let mut ticks = interval(EVERY);
@@ -23,21 +23,15 @@ pub async fn purge_loop(ledger: Arc<dyn Ledger>, options: OrdersOptions) {
     loop {
         ticks.tick().await;
         match purge_all(ledger.as_ref()).await {
-            Ok(report) => tell(&report, &keys),
-            Err(error) => warn!(
-                code = error.code(),
-                "the ledger could not be purged: {error}"
-            ),
+            Ok(report) => log_report(&report, &keys),
+            Err(error) => warn!(code = error.code(), "purging the ledger failed: {error}"),
         }
     }
 }
 
-/// Purges until nothing is left to purge; several processes may do so at once.
+/// Purges until nothing is left; several processes may run it concurrently.
 pub(crate) async fn purge_all(ledger: &dyn Ledger) -> Result<PurgeReport> {
-    let by = By::new(
-        "consign",
-        "idempo_ttl_hours: the time of these keys is over",
-    );
+    let by = By::new("consign", "idempo_ttl_hours: these keys have expired");
     let mut total = PurgeReport::default();
     loop {
         let report = ledger.purge(ROWS_MAX, CONFLICTS_MIN, false, &by).await?;
@@ -54,15 +48,15 @@ pub(crate) async fn purge_all(ledger: &dyn Ledger) -> Result<PurgeReport> {
     }
 }
 
-/// Keys are told as hashes: a log is read by more people than the ledger.
-fn tell(report: &PurgeReport, keys: &Keys) {
+/// Logs hashes of keys: logs have more readers than the ledger.
+fn log_report(report: &PurgeReport, keys: &Keys) {
     metrics::purged(report);
     for restless in &report.restless {
         let key = keys.hash(&restless.client, &restless.key);
         warn!(
             idempotency_key = key, client = %restless.client, conflicts = restless.conflicts,
-            "a failed key is forgotten that came with other bodies {} times: its client may not \
-             have understood the failure",
+            "purged a failed key that was used with other bodies {} times: its client may not \
+             handle the failure",
             restless.conflicts
         );
     }
@@ -81,7 +75,7 @@ fn tell(report: &PurgeReport, keys: &Keys) {
         failed,
         kept_alive,
         given_up,
-        "the ledger was purged: {succeeded} succeeded and {failed} failed keys are forgotten, \
-         {kept_alive} are kept because their order is alive, {given_up} were given up"
+        "purged the ledger: {succeeded} succeeded and {failed} failed keys removed, \
+         {kept_alive} kept because their order is not finished, {given_up} given up"
     );
 }

@@ -1,4 +1,4 @@
-//! What a client may ask: to place an order, and what became of one.
+//! The order service: places orders and reads their state.
 
 mod beside;
 mod check;
@@ -17,33 +17,33 @@ use uuid::Uuid;
 pub use beside::OrderView;
 
 use crate::{
-    Accepted, Answer, Broker, Client, Filled, Ledger, LedgerEntry, LedgerStatus, Masker, NewOrder,
-    OrderKey, OrderRequest, OrdersOptions, Reason, Rules, Stored,
+    AcceptResult, Answer, Broker, Client, Ledger, LedgerEntry, LedgerStatus, Masker, NewOrder,
+    OrderKey, OrderRequest, OrdersOptions, Reason, Rules, ServerFields, StoredOrder,
     acceptor::Acceptor,
     answer::RETRY_AFTER,
-    dispatch::{Dispatcher, millis},
+    failpoint::failpoint,
     keys::Keys,
     limits::{Allowance, Limits},
     metrics::{self, Outcome},
-    park::park,
+    sink::dispatch::{Dispatcher, millis},
 };
 
-/// A call that wants an order placed.
+/// A request to place an order.
 #[derive(Clone, Debug)]
 pub struct PlaceCall<'a> {
-    /// Who calls.
+    /// The client.
     pub client: &'a Client,
-    /// The header `Idempotency-Key`, as it came.
+    /// The header `Idempotency-Key`, as received.
     pub header_key: Option<&'a str>,
-    /// The body, as it came.
+    /// The body, as received.
     pub body: &'a [u8],
-    /// How long the client prefers to wait for the result.
+    /// `Prefer: wait` of the client.
     pub wait: Option<Duration>,
-    /// What travels with the order, such as `traceparent`.
+    /// Headers that travel with the order, such as `traceparent`.
     pub headers: Map<String, Value>,
 }
 
-/// Places orders and tells what became of them. Shared by an `Arc`.
+/// Places orders and reads their state. Shared by an `Arc`.
 pub struct OrderService {
     ledger: Arc<dyn Ledger>,
     acceptor: Arc<Acceptor>,
@@ -52,7 +52,7 @@ pub struct OrderService {
     rules: Rules,
     keys: Keys,
     options: OrdersOptions,
-    /// True once the process is about to end: nobody is kept waiting then.
+    /// True while the process drains: waiting requests are answered.
     draining: watch::Sender<bool>,
 }
 
@@ -64,16 +64,16 @@ impl fmt::Debug for OrderService {
     }
 }
 
-/// An answer, and what it is counted as.
-struct Settled {
+/// An answer and its outcome label.
+struct CountedAnswer {
     answer: Answer,
     outcome: Outcome,
     reason: Option<Reason>,
-    /// The key's hash and the request's digest, where the request was one.
+    /// The key's hash and the request's digest, if the request was valid.
     about: Option<(String, String)>,
 }
 
-impl Settled {
+impl CountedAnswer {
     fn new(answer: Answer, outcome: Outcome, reason: Option<Reason>) -> Self {
         Self {
             answer,
@@ -87,8 +87,8 @@ impl Settled {
         Self::new(answer, outcome, Some(reason))
     }
 
-    /// One line about each request.
-    fn tell(&self, took: Duration) {
+    /// One log line per request.
+    fn log(&self, took: Duration) {
         let (key, digest) = self
             .about
             .as_ref()
@@ -101,14 +101,13 @@ impl Settled {
             status,
             reason_code = self.reason.map(Reason::as_str),
             latency_ms = millis(took),
-            "an order was answered {status}"
+            "order request answered {status}"
         );
     }
 }
 
 impl OrderService {
-    /// A service over this ledger. The broker is called only where orders do not go through the
-    /// outbox.
+    /// A service over this ledger. The broker is called only where orders bypass the outbox.
     pub fn new(ledger: Arc<dyn Ledger>, broker: Arc<dyn Broker>, options: &OrdersOptions) -> Self {
         Self {
             acceptor: Acceptor::new(Arc::clone(&ledger)),
@@ -125,12 +124,12 @@ impl OrderService {
         }
     }
 
-    /// Says that the process is about to end: whoever waits for a result is answered at once.
+    /// Starts draining: requests that wait for a result are answered at once.
     pub fn drain(&self) {
         self.draining.send_replace(true);
     }
 
-    /// Places an order, once per key however often it is asked to.
+    /// Places an order, once per key however often the request is repeated.
     pub async fn place(&self, call: PlaceCall<'_>) -> Answer {
         let started = Instant::now();
         let span = info_span!("do.order", idempotency_key = Empty, instrument = Empty);
@@ -144,11 +143,11 @@ impl OrderService {
         };
         let took = started.elapsed();
         metrics::requested(settled.outcome, took);
-        span.in_scope(|| settled.tell(took));
+        span.in_scope(|| settled.log(took));
         with_allowance(settled.answer, allowance)
     }
 
-    async fn place_one(&self, call: &PlaceCall<'_>) -> Settled {
+    async fn place_one(&self, call: &PlaceCall<'_>) -> CountedAnswer {
         let started = Instant::now();
         let request = check::request(call, &self.rules);
         metrics::order_phase("validation", started.elapsed());
@@ -164,7 +163,7 @@ impl OrderService {
         span.record("idempotency_key", &key);
         span.record("instrument", &request.instrument);
         let settled = self.place_valid(call, &request, body).await;
-        Settled {
+        CountedAnswer {
             about: Some((key, request.digest)),
             ..settled
         }
@@ -175,29 +174,28 @@ impl OrderService {
         call: &PlaceCall<'_>,
         request: &OrderRequest,
         body: &str,
-    ) -> Settled {
+    ) -> CountedAnswer {
         let ledger = self.ledger.as_ref();
         match self.limits.take_of_day(call.client, ledger).await {
             Ok(Ok(())) => {}
             Ok(Err(over)) => {
                 metrics::quota_exceeded();
-                return check::too_many(over.retry_after, "the quota of the day is used up");
+                return check::too_many(over.retry_after, "the daily quota is used up");
             }
             Err(error) => return unavailable(&error),
         }
         let order = self.new_order(call, request, body);
-        match self.options.outbox_enabled {
-            true => self.enqueue(call, order).await,
-            false => {
-                let timeout = self.dispatcher.timeout(request.time_in_force);
-                self.send_now(call, order, timeout).await
-            }
+        if self.options.outbox_enabled {
+            self.enqueue(call, order).await
+        } else {
+            let timeout = self.dispatcher.timeout(request.time_in_force);
+            self.send_now(call, order, timeout).await
         }
     }
 
     fn new_order(&self, call: &PlaceCall<'_>, request: &OrderRequest, body: &str) -> NewOrder {
-        let filled = Filled::new(request, &self.rules, Timestamp::now(), Uuid::new_v4());
-        let stored = Stored::new(call.client.clone(), request, filled, body);
+        let filled = ServerFields::new(request, &self.rules, Timestamp::now(), Uuid::new_v4());
+        let stored = StoredOrder::new(call.client.clone(), request, filled, body);
         NewOrder {
             client: call.client.clone(),
             key: request.idempotency_key.clone(),
@@ -209,8 +207,8 @@ impl OrderService {
         }
     }
 
-    /// Into the ledger and the outbox.
-    async fn enqueue(&self, call: &PlaceCall<'_>, order: NewOrder) -> Settled {
+    /// Writes the ledger row and the message.
+    async fn enqueue(&self, call: &PlaceCall<'_>, order: NewOrder) -> CountedAnswer {
         let started = Instant::now();
         let accepted = self.acceptor.accept(order).await;
         metrics::order_phase("commit", started.elapsed());
@@ -218,19 +216,19 @@ impl OrderService {
             Ok(accepted) => accepted,
             Err(error) => return unavailable(&error),
         };
-        if let Accepted::New(_) = accepted {
+        if let AcceptResult::New(_) = accepted {
             metrics::written(LedgerStatus::Accepted.as_str(), true);
-            park("orders.after_commit").await;
+            failpoint("orders.after_commit").await;
         }
         self.answered(call, accepted).await
     }
 
-    /// What an order that is in the ledger is answered, after the wait the client prefers.
-    async fn answered(&self, call: &PlaceCall<'_>, accepted: Accepted) -> Settled {
+    /// The answer for an order in the ledger, after the preferred wait.
+    async fn answered(&self, call: &PlaceCall<'_>, accepted: AcceptResult) -> CountedAnswer {
         let (entry, is_new) = match accepted {
-            Accepted::New(entry) => (entry, true),
-            Accepted::Same(entry) => (entry, false),
-            Accepted::Conflict(entry) => return check::conflict(&entry),
+            AcceptResult::New(entry) => (entry, true),
+            AcceptResult::Same(entry) => (entry, false),
+            AcceptResult::Conflict(entry) => return check::conflict(&entry),
         };
         let wait = call.wait.map(|wait| wait.min(self.options.wait_max()));
         let was_open = entry.status == LedgerStatus::Accepted;
@@ -246,13 +244,13 @@ impl OrderService {
         settled(&entry, answer, is_new)
     }
 
-    /// What the ledger knows about a key of this client.
+    /// The state of a key of this client.
     pub async fn look(&self, client: &Client, key: &str) -> Answer {
         let unknown = || {
-            let why = "no order is known by this key";
+            let why = "there is no order with this key";
             Answer::refused(Reason::OrderUnknown, why, json!({ "idempotency_key": key }))
         };
-        // What cannot be a key is nobody's.
+        // An invalid key cannot be in the ledger.
         let Ok(parsed) = key.parse::<OrderKey>() else {
             return unknown();
         };
@@ -264,36 +262,37 @@ impl OrderService {
     }
 }
 
-fn settled(entry: &LedgerEntry, answer: Answer, is_new: bool) -> Settled {
+fn settled(entry: &LedgerEntry, answer: Answer, is_new: bool) -> CountedAnswer {
     let outcome = match (is_new, entry.status) {
         (false, _) => Outcome::Replayed,
         (true, LedgerStatus::Accepted) => Outcome::Accepted,
         (true, LedgerStatus::Succeeded) => Outcome::Succeeded,
         (true, LedgerStatus::Failed) => Outcome::Failed,
     };
-    Settled::new(answer, outcome, None)
+    CountedAnswer::new(answer, outcome, None)
 }
 
-/// Our own database is not there, or does not want what it was given. The client may always ask
-/// again with the same key.
-fn unavailable(error: &Error) -> Settled {
+/// The database is unavailable or rejected the order. The client may always repeat the request with
+/// the same key.
+fn unavailable(error: &Error) -> CountedAnswer {
     let code = error.code();
-    let told = told(error);
-    error!(code, "an order could not be recorded: {told}");
+    let detail = without_key(error);
+    error!(code, "recording an order failed: {detail}");
     let status = if error.is_retryable() { 503 } else { 500 };
-    let why = "the order could not be recorded; ask again with the same key";
+    let why = "the order could not be recorded; repeat the request with the same key";
     let answer = Answer::refused_with(status, Reason::InternalError, why, Value::Null);
-    let answer = match error.is_retryable() {
-        true => answer.with_header(RETRY_AFTER, 1),
-        false => answer,
+    let answer = if error.is_retryable() {
+        answer.with_header(RETRY_AFTER, 1)
+    } else {
+        answer
     };
-    Settled::refused(answer, Outcome::Unavailable, Reason::InternalError)
+    CountedAnswer::refused(answer, Outcome::Unavailable, Reason::InternalError)
 }
 
-/// An error without what a client calls its order.
-fn told(error: &Error) -> String {
+/// The error without the client's key.
+fn without_key(error: &Error) -> String {
     match error {
-        Error::KeyConflict { .. } => "its key names a message that the ledger does not know".into(),
+        Error::KeyConflict { .. } => "its key belongs to a message without a ledger row".into(),
         other => Masker::default().mask(&other.to_string(), &[]),
     }
 }
@@ -311,9 +310,9 @@ fn with_allowance(answer: Answer, allowance: Option<Allowance>) -> Answer {
 mod tests {
     use super::*;
 
-    /// CO-52: keys stand in logs as hashes only.
+    /// Keys stand in logs as hashes only.
     #[test]
-    fn an_error_is_told_without_the_key_of_the_order() {
+    fn an_error_is_logged_without_the_orders_key() {
         let conflict = Error::KeyConflict {
             queue: crate::QUEUE.parse().unwrap(),
             key: "desk-7/key-\"hidden\"".to_owned(),
@@ -321,11 +320,11 @@ mod tests {
         };
         assert!(
             conflict.to_string().contains("hidden"),
-            "or this proves nothing"
+            "the error contains the key, so the test can fail"
         );
-        assert!(!told(&conflict).contains("hidden"));
+        assert!(!without_key(&conflict).contains("hidden"));
         assert_eq!(
-            told(&Error::invalid("ttl", "too long")),
+            without_key(&Error::invalid("ttl", "too long")),
             Error::invalid("ttl", "too long").to_string()
         );
     }

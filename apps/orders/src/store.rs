@@ -1,4 +1,5 @@
-//! The ledger in the stores: its tables beside the engine's, and the hooks by which it follows the messages.
+//! The ledger in the stores: its tables beside the engine's, and the hooks that keep it consistent
+//! with the messages.
 
 mod postgres;
 mod sqlite;

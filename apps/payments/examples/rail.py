@@ -12,14 +12,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TOKEN, SECRET = os.environ.get("RAIL_TOKEN"), os.environ.get("RAIL_SIGNING_SECRET", "")
 SKEW_SECONDS = 300
-BOOKS, FENCES, LOCK = {}, {}, threading.Lock()
+PAYMENTS, FENCES, LOCK = {}, {}, threading.Lock()
 
 
 def pay(payment):
-    """What the rail says of a payment: it is answered the same for ever. Amounts are whole numbers."""
+    """The rail's reply to a payment: the same for every repeat. Amounts are whole numbers."""
     if payment["amount_minor"] > 1_000_000:
         return {"success": False, "error_code": "INSUFFICIENT_FUNDS", "error_message": "over the limit"}
-    return {"success": True, "rail_reference": f"R-{len(BOOKS) + 1}", "rail_code": "ACCEPTED"}
+    return {"success": True, "rail_reference": f"R-{len(PAYMENTS) + 1}", "rail_code": "ACCEPTED"}
 
 
 class Rail(BaseHTTPRequestHandler):
@@ -32,21 +32,21 @@ class Rail(BaseHTTPRequestHandler):
             if fence < FENCES.get(reference, 0):  # a worker that has lost its lease
                 return self.answer(409, {"error_message": "a newer lease has dispatched this"})
             FENCES[reference] = fence
-            if reference not in BOOKS:
-                BOOKS[reference] = pay(json.loads(body))
-        self.answer(200, BOOKS[reference])
+            if reference not in PAYMENTS:
+                PAYMENTS[reference] = pay(json.loads(body))
+        self.answer(200, PAYMENTS[reference])
 
     def do_GET(self):
         if not self.is_ours(b""):
             return
-        known = BOOKS.get(self.path.rsplit("/", 1)[1])
-        self.answer(200, known) if known else self.answer(404, {"found": False})
+        found = PAYMENTS.get(self.path.rsplit("/", 1)[1])
+        self.answer(200, found) if found else self.answer(404, {"found": False})
 
     def is_ours(self, body):
         """Whether consign sent it: else it is answered 401."""
-        told = self.headers.get("Authorization", "")
-        is_known = not TOKEN or hmac.compare_digest(told, f"Bearer {TOKEN}")
-        if is_known and (not SECRET or self.is_signed(body)):
+        credential = self.headers.get("Authorization", "")
+        is_authorized = not TOKEN or hmac.compare_digest(credential, f"Bearer {TOKEN}")
+        if is_authorized and (not SECRET or self.is_signed(body)):
             return True
         self.answer(401, {"error_message": "wrong token or signature"})
 

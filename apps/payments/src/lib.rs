@@ -1,51 +1,32 @@
 #![doc = include_str!("../README.md")]
 
-mod attempt;
-mod check;
-mod claimed;
-mod classify;
-mod completion;
+mod app;
+mod cli;
+mod http;
 pub mod metrics;
 mod options;
-mod payment;
 mod port;
-mod privacy;
-mod rail;
-mod relayer;
-mod request;
-mod resolution;
+mod rules;
 mod service;
+mod settings;
+mod sink;
 pub mod store;
-mod stored;
 mod watch;
 
-pub use attempt::{
-    AttemptState, AttemptView, MAY_HAVE_BEGUN, MISSING_RAIL_REFERENCE, REFERENCE_BYTES_MAX,
-    RETRY_CEILING_EXCEEDED, RailResult, ZOMBIE_REQUEUE, may_have_begun,
-};
-pub use claimed::{ClaimedPayment, ClaimedPayments, claim_of};
-pub use classify::{DISPATCH_ERROR, DISPATCH_TIMEOUT, TERMINAL_CODES};
-pub use completion::{Completion, require_references};
+pub use app::PaymentsApp;
+pub use http::PaymentsHttp;
 pub use options::{
     OnFailed, OrderedBy, PaymentsOptions, RailKind, Secret, queue_policy, queue_work,
 };
-pub use payment::{NewPayment, OutboxId, PaymentState, PaymentView};
 pub use port::{
-    CompleteAnswer, Completed, EnqueueAnswer, Enqueued, ImportReport, InFlight, LateSuccess,
-    PaymentFilter, PaymentMoved, Payments, PaymentsStatus, Reconciliation, Repaired,
-    ReusedReference,
+    CompleteAnswer, CompletionResult, EnqueueAnswer, ImportReport, InFlight, LateSuccess,
+    PaymentFilter, PaymentMoveResult, PaymentReceipt, Payments, PaymentsStatus, Reconciliation,
+    RepairResult, ReusedReference,
 };
-#[doc(hidden)]
-pub use privacy::VECTORS as MASK_VECTORS;
-pub use privacy::{shown, shown_code};
-pub use rail::{
-    Cancelled, Dispatch, HttpRail, Known, Rail, RailReply, Rails, SimulatedRail, Submitted,
-};
-pub use relayer::{RailSink, UNKNOWN_RAIL_TYPE};
-pub use resolution::{RailBooks, resolved};
+pub use rules::*;
 pub use service::{Answer, PayCall, PaymentService, payload_hash};
-pub use stored::{Stored, queue};
+pub use sink::*;
 pub use watch::watch;
 
-/// The queue payments travel on.
+/// The queue of payments.
 pub const QUEUE: &str = "payments";

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use consign_kernel::{
     Error, LEASE_MESSAGES_MAX, OnDead, OnUncertain, QueuePolicy, Result, RetrySchedule,
 };
-pub use consign_outbound::Secret;
+pub use consign_redact::Secret;
 use consign_worker::{QueueWork, Sink};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,96 +16,96 @@ use crate::{
     stored::queue,
 };
 
-/// Which rail payments go to.
+/// The kind of rail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RailKind {
-    /// Inside the process; no money moves.
+    /// In-process; no money moves.
     #[default]
     Simulated,
     /// JSON over HTTP.
     Http,
-    /// None of ours: whoever claims payments over SQL or HTTP dispatches them.
+    /// No rail: external workers claim payments over SQL or HTTP.
     None,
 }
 
-/// The header that names the rail a message's payment was accepted for.
+/// Message header with the rail for which the payment was accepted.
 pub(crate) const RAIL: &str = "rail";
 
-/// In which order payments are dispatched.
+/// Order of dispatches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderedBy {
-    /// Oldest due first, and otherwise in any.
+    /// Oldest due first.
     #[default]
     Nothing,
-    /// One after the other for each participant, by their sequence.
+    /// One at a time per participant, in sequence.
     Participant,
 }
 
-/// What a failed payment does to the next ones of its participant, if they are ordered.
+/// Effect of a failed payment on the next ones of its participant, if they are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailed {
-    /// It is finished; the next one takes its turn.
+    /// The next one is promoted.
     #[default]
     Continue,
-    /// They wait until it has been requeued and dispatched.
+    /// The next ones wait until it is requeued and dispatched.
     Block,
 }
 
-/// Everything there is to set.
+/// All settings of the app.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PaymentsOptions {
-    /// Whether this process dispatches payments at all.
+    /// Whether this process dispatches payments.
     pub enabled: bool,
-    /// Most payments of one claim.
+    /// Maximum payments per claim.
     pub batch: u32,
-    /// How long a worker may be silent before its payments are given to another. It renews its
-    /// leases, so this need not cover a whole batch.
+    /// Lease time: without renewal for this long, another worker claims the payments. Workers
+    /// renew, so it need not cover a whole batch.
     pub lease_sec: u64,
-    /// Dispatches under way at once in one process.
+    /// Concurrent dispatches in one process.
     pub concurrency: u32,
-    /// How long a rail may take.
+    /// Time limit of a rail call.
     pub dispatch_timeout_sec: u64,
-    /// Attempts before a payment has failed.
+    /// Attempts before a payment fails.
     pub retry_ceiling: u32,
-    /// How long a payment rests after its first failed attempt; doubles with each.
+    /// Delay after the first failed attempt; doubles with each.
     pub backoff_base_ms: u64,
-    /// How long it rests at most.
+    /// Maximum delay.
     pub backoff_max_ms: u64,
-    /// In which order payments are dispatched.
+    /// Order of dispatches.
     pub ordered_by: OrderedBy,
-    /// What a failed payment does to the next ones of its participant.
+    /// Effect of a failed payment on the next ones of its participant.
     pub on_failed: OnFailed,
-    /// Which rail payments go to.
+    /// The kind of rail.
     pub rail: RailKind,
-    /// The types of payment it takes; any other fails.
+    /// Accepted payment types; any other fails.
     pub rail_types: Vec<String>,
-    /// Where the http rail takes payments.
+    /// URL to which the http rail posts payments.
     pub rail_url: Option<String>,
-    /// Where it can be asked about one; `{reference}` stands for the `outbox_id`.
+    /// URL of the http rail's status queries; `{reference}` is replaced by the `outbox_id`.
     pub rail_status_url: Option<String>,
-    /// Who we are to the rail: `Authorization: Bearer`.
+    /// Credential at the rail: `Authorization: Bearer`.
     pub rail_token: Option<Secret>,
-    /// The file that holds `rail_token`, read when a process starts.
+    /// File that holds `rail_token`, read at start.
     pub rail_token_file: Option<PathBuf>,
-    /// What requests are signed with, like webhooks: `whsec_` or `whsk_` and base64.
+    /// Signing key of requests, as for webhooks: `whsec_` or `whsk_` and base64.
     pub rail_signing_secret: Option<Secret>,
-    /// The file that holds `rail_signing_secret`, read when a process starts.
+    /// File that holds `rail_signing_secret`, read at start.
     pub rail_signing_secret_file: Option<PathBuf>,
-    /// The header that carries the reference.
+    /// Header with the reference.
     pub rail_key_header: String,
-    /// Certificates to trust besides the system's, as PEM.
+    /// Additional trusted certificates, as PEM.
     pub rail_ca_file: Option<PathBuf>,
-    /// The largest amount the ingress takes, in minor units.
+    /// Largest accepted amount in minor units.
     pub amount_minor_max: u64,
-    /// The largest request the ingress takes.
+    /// Largest accepted request.
     pub request_bytes_max: usize,
-    /// Whether the ingress wants to know whose a payment is.
+    /// Whether requests must have a tenant.
     pub tenant_required: bool,
-    /// How often to look for what must be compared with the rail's books. It looks at all payments.
+    /// Interval of the scan for payments to compare with the rail's records. It scans all payments.
     pub watch_interval_sec: u64,
 }
 
@@ -141,13 +141,14 @@ impl Default for PaymentsOptions {
     }
 }
 
-/// A lease must outlast a dispatch by this much: the time to begin it and to record what came of
-/// it, should every renewal fail.
+/// A lease must outlast a dispatch by this margin: the time to begin it and to record its result,
+/// if every renewal fails.
 const LEASE_MARGIN_SEC: u64 = 5;
 
 impl PaymentsOptions {
-    /// The headers of a payment's message, with the rail it is accepted for. Only one that moves money
-    /// is named: a server that only accepts may leave the rail to its workers.
+    /// The headers of a payment's message, with the rail for which it is accepted. Only a rail that
+    /// moves money is named: a server that only accepts payments may leave the rail settings to its
+    /// workers.
     pub(crate) fn addressed(&self, mut headers: Map<String, Value>) -> Map<String, Value> {
         if self.rail == RailKind::Http {
             headers.insert(RAIL.to_owned(), "http".into());
@@ -155,7 +156,7 @@ impl PaymentsOptions {
         headers
     }
 
-    /// Refuses what cannot work, each value and all of them together; names the setting.
+    /// Validates each value and their combinations; the error names the setting.
     pub fn validate(&self) -> Result<()> {
         let ranges = [
             ("batch", self.batch.into(), 1, LEASE_MESSAGES_MAX.into()),
@@ -181,7 +182,7 @@ impl PaymentsOptions {
         ];
         for (key, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
-                return Err(refuse(key, format!("must be from {least} to {most}")));
+                return Err(refuse(key, format!("must be {least} to {most}")));
             }
         }
         if self.backoff_base_ms > self.backoff_max_ms {
@@ -191,7 +192,7 @@ impl PaymentsOptions {
         if self.lease_sec < lease_least {
             let why = format!(
                 "must be at least {lease_least}: dispatch_timeout_sec and {LEASE_MARGIN_SEC} s to \
-                 record what came of it, or payments are given away while the rail has them"
+                 record the result; otherwise leases expire while the rail processes payments"
             );
             return Err(refuse("lease_sec", why));
         }
@@ -200,42 +201,39 @@ impl PaymentsOptions {
 
     fn validate_rail(&self) -> Result<()> {
         if self.rail_types.is_empty() {
-            return Err(refuse(
-                "rail_types",
-                "is empty, so every payment would fail",
-            ));
+            return Err(refuse("rail_types", "is empty: every payment would fail"));
         }
         if self.rail_types.iter().any(|name| name.trim().is_empty()) {
-            return Err(refuse("rail_types", "holds a blank"));
+            return Err(refuse("rail_types", "contains a blank entry"));
         }
         if self.rail == RailKind::Http {
             if self.rail_url.is_none() {
-                return Err(refuse("rail_url", "is missing; the http rail needs it"));
+                return Err(refuse("rail_url", "is required by the http rail"));
             }
             if self.rail_status_url.is_none() {
-                let why = "is missing; without it a payment in doubt can never be asked about and \
-                           would end failed, though it may have been paid";
+                let why = "is required by the http rail: without it a payment in doubt cannot be queried and \
+                           fails, though it may have been paid";
                 return Err(refuse("rail_status_url", why));
             }
         }
         Ok(())
     }
 
-    /// The rails these options describe.
+    /// The rails of these options.
     pub fn rails(&self) -> Result<Rails> {
         self.validate()?;
         let rail: Arc<dyn Rail> = match self.rail {
             RailKind::Simulated => Arc::new(SimulatedRail::new()),
             RailKind::Http => Arc::new(HttpRail::new(self)?),
             RailKind::None => {
-                let why = "is none: payments are left to whoever claims them";
+                let why = "is none: external workers dispatch payments";
                 return Err(refuse("rail", why));
             }
         };
         Ok(Rails::new(rail, self.rail_types.iter().cloned()))
     }
 
-    /// How often to look for what must be compared with the rail's books.
+    /// Interval of the scan for payments to compare with the rail's records.
     pub fn watch_interval(&self) -> Duration {
         Duration::from_secs(self.watch_interval_sec)
     }
@@ -258,7 +256,7 @@ pub fn queue_policy(options: &PaymentsOptions) -> QueuePolicy {
         },
         on_uncertain: OnUncertain::Probe,
         ordered: options.ordered_by == OrderedBy::Participant,
-        // Of no meaning without an order, and not to be changed under messages for nothing.
+        // Meaningless without an order; unchanged then to keep the policy stable.
         on_dead: match (options.ordered_by, options.on_failed) {
             (OrderedBy::Participant, OnFailed::Continue) => OnDead::Continue,
             _ => OnDead::Block,
@@ -272,7 +270,7 @@ pub fn queue_policy(options: &PaymentsOptions) -> QueuePolicy {
     }
 }
 
-/// The queue `payments` as a worker is to work on it.
+/// Worker configuration of the queue `payments`.
 pub fn queue_work(sink: Arc<dyn Sink>, options: &PaymentsOptions) -> QueueWork {
     QueueWork {
         claim_max: Some(options.batch),
@@ -284,7 +282,7 @@ pub fn queue_work(sink: Arc<dyn Sink>, options: &PaymentsOptions) -> QueueWork {
 mod tests {
     use super::*;
 
-    /// P-23, P-11: what cannot work is refused at start, by name.
+    /// What cannot work is refused at start, by name.
     #[test]
     fn impossible_combinations_are_refused() {
         type Change = fn(&mut PaymentsOptions);
@@ -327,9 +325,9 @@ mod tests {
         }
     }
 
-    /// D4: 1, 2, 4, 8, 16, 32, 60, 60 seconds.
+    /// 1, 2, 4, 8, 16, 32, 60, 60 seconds.
     #[test]
-    fn the_queue_rests_as_the_protocol_says() {
+    fn delays_follow_the_protocol() {
         let policy = queue_policy(&PaymentsOptions::default());
         policy.validate().unwrap();
         for (tries, seconds) in (1..).zip([1, 2, 4, 8, 16, 32, 60, 60]) {

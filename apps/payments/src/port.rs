@@ -1,4 +1,4 @@
-//! The port to what payments are remembered by.
+//! The port of the payment protocol to a store.
 //!
 //! A payment is a message of the queue `payments` and a row beside it, written in one transaction
 //! and never changed. Its key is the `outbox_id`, its group the participant, its payload
@@ -9,25 +9,26 @@
 //!  "payload": {"amount_minor": 1250, "currency_code": "ZMW", "destination": "…"}}
 //! ```
 //!
-//! How it stands is where its message is; what happened to it are that message's attempts. Nothing
-//! here is a second truth, so whatever moves the message (a worker, SQL, an operator, an expiry)
-//! moves the payment.
+//! Its state is where its message is; its history is that message's attempts. Nothing is stored
+//! twice, so every change of the message (by a worker, SQL, an operator, an expiry) is a change of
+//! the payment.
 //!
-//! # When is a repeated key the same payment?
+//! # Repeated keys
 //!
-//! `(instruction_id, idempotency_key)` names a payment, compared byte by byte. Repeated, these are
-//! compared with what is stored, in this order: `tenant_id` (absent differs from present),
-//! `participant_id`, `rail_type`, each as text; then `payload`, as PostgreSQL compares `jsonb`: keys in
-//! any order, numbers by value (`consign_kernel::Payload`); then `kyc_hold`. The first that
-//! differs is the conflict (`P7004` in SQL). `correlation_id` and headers are not compared.
+//! `(instruction_id, idempotency_key)` identifies a payment, compared byte by byte. A repeat is
+//! compared with the stored payment in this order: `tenant_id` (absent differs from present),
+//! `participant_id`, `rail_type`, each as text; then `payload`, as PostgreSQL compares `jsonb`:
+//! keys in any order, numbers by value (`consign_kernel::Payload`); then `kyc_hold`. The first
+//! difference is the conflict (`P7004` in SQL). `correlation_id` and headers are not compared.
 //!
 //! # A success without a reference
 //!
-//! The money has moved and nobody can say under which name. Such an attempt is recorded as
-//! uncertain with the code `MISSING_RAIL_REFERENCE` and the payment held with that reason: no
-//! worker gets it again until a person has resolved or released it. The queue's `hold_codes` do that
-//! (`consign_kernel::after_settle`), so it holds for every way to settle. A reference that two payments
-//! of a participant and rail share is recorded as told, and reported by `reconcile` and `doctor`.
+//! The money has moved, but its reference is unknown. Such an attempt is recorded as uncertain with
+//! the code `MISSING_RAIL_REFERENCE` and the payment held with that reason: it cannot be claimed
+//! until an operator resolves or releases it. The queue's `hold_codes` do that
+//! (`consign_kernel::after_settle`), so it holds for every way to settle. A reference that two
+//! payments of a participant and rail share is recorded as reported, and listed by `reconcile` and
+//! `doctor`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -42,69 +43,70 @@ use uuid::Uuid;
 
 use crate::{
     AttemptState, AttemptView, ClaimedPayments, Completion, NewPayment, OutboxId, PaymentState,
-    PaymentView, RailBooks,
+    PaymentView, RailRecord,
 };
 
-/// What the store says about a payment that was handed in.
+/// The stored payment of an enqueue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enqueued {
-    /// The payment: the new one, or the first under its key.
+pub struct PaymentReceipt {
+    /// The payment: the new one, or the first with its key.
     pub outbox_id: OutboxId,
-    /// Its number in its participant's sequence.
+    /// Its number in the participant's sequence.
     pub sequence_id: i64,
     /// When it was first enqueued.
     pub created_at: Timestamp,
-    /// How it stands now.
+    /// Current state.
     pub state: PaymentState,
-    /// Whether it was there already, so that nothing was written.
+    /// Whether it existed already, so that nothing was written.
     pub duplicate: bool,
 }
 
-/// What became of a payment that was handed in.
+/// Result of enqueueing a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnqueueAnswer {
-    /// It is there: since now, or since before with the same content.
-    Enqueued(Enqueued),
-    /// Its key names another payment. Nothing was written for it.
+    /// The payment is stored: now, or earlier with the same content.
+    Enqueued(PaymentReceipt),
+    /// Its key belongs to another payment. Nothing was written for it.
     Conflict {
-        /// The payment that has the key; one of the same tenant, whose key is its own.
+        /// The payment that has the key, of the same tenant.
         outbox_id: OutboxId,
-        /// What differs first: `participant_id`, `rail_type`, `payload` or `kyc_hold`.
+        /// The first difference: `participant_id`, `rail_type`, `payload` or `kyc_hold`.
         field: &'static str,
     },
 }
 
-/// What was recorded about one payment.
+/// What was recorded for one payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completed {
+pub struct CompletionResult {
     /// The payment.
     pub outbox_id: OutboxId,
     /// The attempt.
     pub attempt_no: u32,
-    /// What that attempt says; `Failed` where the ceiling was reached.
+    /// State of that attempt; `Failed` where the ceiling was reached.
     pub state: AttemptState,
-    /// Where the payment is now.
+    /// State of the message now.
     pub place: StateKind,
 }
 
-/// The answer to completions.
+/// Result of recording completions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompleteAnswer {
-    /// One per completion, in order. What this token had recorded before is answered as it was.
-    Completed(Vec<Completed>),
-    /// The token is unknown, not this worker's, or its lease has expired or does not hold all of
-    /// these, one that does not exist included (`P7002` in SQL). Nothing was written; what the rail
-    /// said goes to [`witness_payments`](Payments::witness_payments).
+    /// One per completion, in order. A repeat returns what this token recorded before.
+    Completed(Vec<CompletionResult>),
+    /// The token is unknown or another worker's, or its lease expired or does not hold all of these
+    /// payments, including ones that do not exist (`P7002` in SQL). Nothing was written; pass the
+    /// rail's answers to [`record_late_payments`](Payments::record_late_payments).
     LeaseLost,
-    /// This token has recorded something else about one of these before, see
-    /// [`Completion::is_recorded_as`] (`P7002` in SQL, with the reason `recorded_otherwise`). Nothing
-    /// was written; what the rail said goes to [`witness_payments`](Payments::witness_payments).
+    /// This token recorded another result for one of these before, see
+    /// [`Completion::is_recorded_as`] (`P7002` in SQL, with the reason `recorded_otherwise`).
+    /// Nothing was written; pass the rail's answers to
+    /// [`record_late_payments`](Payments::record_late_payments).
     RecordedOtherwise,
 }
 
-/// What an expiry did to one payment.
+/// Result of an expiry for one payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairResult {
     /// The payment.
     pub outbox_id: OutboxId,
     /// The attempt that was appended.
@@ -113,7 +115,7 @@ pub struct Repaired {
     pub state: AttemptState,
 }
 
-/// Which payments to list. Absent fields fit everything.
+/// Filter of a list. Absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaymentFilter {
     /// Of this tenant.
@@ -126,35 +128,35 @@ pub struct PaymentFilter {
     pub state: Option<PaymentState>,
 }
 
-/// The answer to moving one payment by hand; none: there is no such payment.
+/// Result of a manual operation on one payment; `None` if it does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PaymentMoved {
+pub struct PaymentMoveResult {
     /// The payment.
     pub outbox_id: OutboxId,
-    /// What became of it.
+    /// Result of the operation.
     pub answer: Move,
 }
 
-/// A payment in a lease, as an operator sees it.
+/// A leased payment, for operators.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InFlight {
     /// The payment.
     pub outbox_id: OutboxId,
-    /// Who holds it.
+    /// Owner of the lease.
     pub claimed_by: String,
-    /// The lease's number; its token is a permission and not shown.
+    /// The lease's fence; its token is secret and not shown.
     pub fence: Fence,
-    /// Since when.
+    /// When it was claimed.
     pub claimed_at: Timestamp,
-    /// Until when, unless renewed.
+    /// When the lease expires unless renewed.
     pub lease_expires_at: Timestamp,
-    /// Whether that is past: the next claim or repair takes it back.
+    /// Whether it has expired: the next claim or repair ends it.
     pub is_expired: bool,
-    /// Whether the call of the rail has begun, or may have: the worker said so, or claimed it so.
+    /// Whether the rail call has begun or may have: the worker reported it, or claimed it so.
     pub has_begun: bool,
 }
 
-/// The supervisor's figures.
+/// Counts of payments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentsStatus {
     /// Not finished and not held: waiting, ready, scheduled or leased.
@@ -167,13 +169,13 @@ pub struct PaymentsStatus {
     pub waiting: u64,
     /// Of these, in leases.
     pub leased: u64,
-    /// Of the leased, in leases that have ended.
+    /// Of the leased, in expired leases.
     pub expired: u64,
     /// Held.
     pub held: u64,
     /// Failed and not requeued.
     pub failed: u64,
-    /// Pending ones by attempts so far: 1, 2, 3, 4, and 5 or more.
+    /// Pending payments by attempts so far: 1, 2, 3, 4, and 5 or more.
     pub attempts_histogram: [u64; 5],
     /// When the oldest pending one was enqueued.
     pub oldest_pending_at: Option<Timestamp>,
@@ -181,23 +183,23 @@ pub struct PaymentsStatus {
     pub last_hour: BTreeMap<AttemptState, u64>,
 }
 
-/// A result that came after its lease had ended: the rail may have been paid twice, or once.
+/// A success that was reported after its lease had ended: the rail may have paid once or twice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LateSuccess {
     /// The payment.
     pub outbox_id: OutboxId,
-    /// How it stands now.
+    /// Current state.
     pub state: PaymentState,
     /// The evidence.
     pub late: LateResult,
 }
 
-/// A reference under which a rail knows several payments of one participant.
+/// A rail reference shared by several payments of one participant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReusedReference {
-    /// Whose.
+    /// The participant.
     pub participant_id: String,
-    /// Over which rail.
+    /// Rail type.
     pub rail_type: String,
     /// The reference.
     pub rail_reference: String,
@@ -205,15 +207,15 @@ pub struct ReusedReference {
     pub outbox_ids: Vec<OutboxId>,
 }
 
-/// What should be compared with the rail's own books.
+/// Payments to compare with the rail's records.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reconciliation {
-    /// Refused successes: the rail accepted, the lease was gone.
+    /// Late successes: the rail accepted, but the lease was lost.
     pub late_successes: Vec<LateSuccess>,
-    /// Held or failed although the rail may have them: the last attempt that reached it ended
-    /// uncertain, or without a reference.
+    /// Held or failed although the rail may have them: the last attempt that may have reached it
+    /// ended uncertain, or without a reference.
     pub uncertain: Vec<PaymentView>,
-    /// Dispatched without a reference on record, except by a person's word.
+    /// Dispatched without a recorded reference, except by an operator's resolution.
     pub missing_references: Vec<OutboxId>,
     /// References that several payments share.
     pub reused_references: Vec<ReusedReference>,
@@ -222,7 +224,7 @@ pub struct Reconciliation {
 }
 
 impl Reconciliation {
-    /// Whether there is nothing to look at.
+    /// Whether every list is empty.
     pub fn is_clean(&self) -> bool {
         self.late_successes.is_empty()
             && self.uncertain.is_empty()
@@ -231,45 +233,45 @@ impl Reconciliation {
     }
 }
 
-/// What an import of the former tables did, or would do.
+/// Result of an import from the former tables, or of its dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportReport {
-    /// Pending rows taken over.
+    /// Imported pending rows.
     pub pending: u64,
     /// Payments whose last attempt was `DISPATCHING`: requeued with a `ZOMBIE_REQUEUE`.
     pub requeued_dispatching: u64,
     /// Payments left `RETRYABLE` without a pending row: requeued with a `ZOMBIE_REQUEUE`.
     pub requeued_retryable: u64,
-    /// Finished payments taken over as history.
+    /// Finished payments imported as history.
     pub finished: u64,
-    /// Payments that were here already.
+    /// Payments that existed already.
     pub already_here: u64,
-    /// Payments that were here already and have been paid there since: dispatched.
+    /// Existing payments that were paid in the former system since: dispatched.
     pub paid_there: u64,
-    /// Payments that were here already and have failed there since: failed.
+    /// Existing payments that failed in the former system since: failed.
     pub failed_there: u64,
-    /// Payments that were here already and have been tried there since: with that on record, and in
-    /// doubt where the rail may have heard of it.
+    /// Existing payments that were attempted in the former system since: the attempts are recorded,
+    /// and the payment is in doubt where the rail may have it.
     pub tried_there: u64,
-    /// Payments that were dispatched here and there under different references; at most 100.
+    /// Payments dispatched in both systems with different references; at most 100.
     pub paid_twice: Vec<String>,
-    /// What could not be taken over, and why; at most 100.
+    /// Rows that could not be imported, and why; at most 100.
     pub refused: Vec<String>,
 }
 
-/// What the payment protocol asks of a store, beside what the kernel asks.
+/// The store operations of the payment protocol, beside the kernel's.
 ///
-/// Each operation is one transaction; all times are the database's clock. Renewing, beginning and
-/// giving back are the kernel's own operations on the queue [`QUEUE`](crate::QUEUE). A store also
-/// offers an enqueue within the caller's transaction: `consign.enqueue_payment_outbox` in SQL,
+/// Each operation is one transaction; all times are the database's clock. Renew, begin and release
+/// are the kernel's operations on the queue [`QUEUE`](crate::QUEUE). A store also offers an enqueue
+/// within the caller's transaction: `consign.enqueue_payment_outbox` in SQL,
 /// [`store::enqueue_in_sqlite`](crate::store::enqueue_in_sqlite) in Rust.
 #[async_trait]
 pub trait Payments: Store {
-    /// Enqueues payments and answers in order; one that conflicts leaves the others alone.
+    /// Enqueues payments; results are in input order. A conflict does not affect the others.
     ///
-    /// Sequences are allocated per participant without gaps, in the order given; a duplicate, a
-    /// conflict and a rollback use none up. Participants are locked in the order of their names,
-    /// so that callers cannot lock each other out. `InvalidInput` refuses the whole call.
+    /// Sequences are allocated per participant without gaps, in input order; a duplicate, a
+    /// conflict and a rollback use no number. Participants are locked in the order of their names,
+    /// which prevents deadlocks. `InvalidInput` rejects the whole call.
     async fn enqueue_payments(&self, payments: &[NewPayment]) -> Result<Vec<EnqueueAnswer>>;
 
     /// A payment with its payload.
@@ -284,24 +286,23 @@ pub trait Payments: Store {
         limit: u32,
     ) -> Result<Page<PaymentView>>;
 
-    /// The messages of payments, in order; none where there is no such payment. The mapping never
-    /// changes.
+    /// The messages of payments, in input order; `None` where the payment does not exist. The
+    /// mapping never changes.
     async fn payment_messages(&self, ids: &[OutboxId]) -> Result<Vec<Option<MessageId>>>;
 
-    /// Leases up to `limit` (1 to 1,000) of the payments that are due to `worker` for `lease` (1 s
-    /// to an hour, whole seconds); none when nothing is due, or nobody has enqueued yet. Outside these
-    /// bounds it is `InvalidInput`; [`claim_of`](crate::claim_of) checks them.
+    /// Leases up to `limit` (1 to 1,000) due payments to `worker` for `lease` (1 s to an hour,
+    /// whole seconds); `None` if nothing is due, or the queue does not exist yet. Values out of
+    /// bounds are `InvalidInput`; [`claim_of`](crate::claim_of) checks them.
     ///
-    /// The kernel's claim, and with `begin` the lease presumes that the rail may be called from now
-    /// on: if it ends without a word, each payment's `expired` attempt says so in its result
-    /// ([`MAY_HAVE_BEGUN`](crate::MAY_HAVE_BEGUN)), and whoever claims it next is told that it is in
-    /// doubt. Apart from that such a payment is treated as one that had not begun: it comes back, and
-    /// at the ceiling it has failed. Giving the lease back (`release`) takes the presumption back; the
-    /// caller says that it has sent nothing. Without `begin` nothing is presumed, for workers that say
-    /// before every call that it begins (`begin`).
+    /// The kernel's claim. With `begin` the lease presumes that the worker may call the rail at any
+    /// time: if it expires without a result, each payment's `expired` attempt has
+    /// [`MAY_HAVE_BEGUN`](crate::MAY_HAVE_BEGUN) in its result, and the next claim is in doubt.
+    /// Otherwise such a payment is treated as not begun: it is due again, and fails at the ceiling.
+    /// `release` withdraws the presumption; the caller states that nothing was sent. Without
+    /// `begin` nothing is presumed, for workers that call `begin` before every dispatch.
     ///
-    /// `in_doubt` is the kernel's word: the last attempt that may have reached the rail ended without
-    /// anybody knowing, or a success that came too late is on record.
+    /// `in_doubt` is the kernel's: the last attempt that may have reached the rail ended with an
+    /// unknown outcome, or a late success is stored.
     async fn claim_payments(
         &self,
         limit: u32,
@@ -312,13 +313,13 @@ pub trait Payments: Store {
 
     /// Records outcomes under a live lease: the kernel's settle with the payment's rules.
     ///
-    /// `worker` must be the lease's owner. Refused in this order, before anything is written: a lost
-    /// lease, also with no completions at all; what [`Completion::validate`] refuses and a payment
-    /// named twice (`InvalidInput`); what this token has recorded otherwise before.
+    /// `worker` must be the lease's owner. Rejected in this order, before anything is written: a
+    /// lost lease, also without completions; what [`Completion::validate`] rejects and a repeated
+    /// payment (`InvalidInput`); results that differ from what this token recorded before.
     ///
-    /// Completing again under the same token and worker with the same state and reference answers
-    /// with what was recorded. `retry_in` below a second is a second. A success without a reference is
-    /// recorded and held, see the module. A `Retryable` one that leaves the payment in doubt
+    /// A repeat with the same token, worker, state and reference returns what was recorded.
+    /// `retry_in` below a second is a second. A success without a reference is recorded and held,
+    /// see the module. A `Retryable` completion that leaves the payment in doubt
     /// ([`Completion::report`]) is held, not failed, on its last try.
     async fn complete(
         &self,
@@ -327,15 +328,16 @@ pub trait Payments: Store {
         completions: &[Completion],
     ) -> Result<CompleteAnswer>;
 
-    /// Keeps what the rail said about payments whose completion was refused, as evidence, never as
-    /// an outcome. Answers which of them are on record now, in the order given.
+    /// Stores the rail's answers for payments whose completion was rejected, as evidence, never as
+    /// an outcome. Returns the payments whose evidence is stored, in input order.
     ///
-    /// Kept where `worker` once had the payment under this token and has it no more: its lease has
-    /// ended (the kernel's `witness`), or its attempt is recorded and is not `delivered` under the
-    /// same reference. What is recorded so already is on record without being kept again. Under a live
-    /// lease nothing is kept; complete there. The first evidence of a token about a payment stands.
-    /// What [`Completion::validate`] refuses and a payment named twice are `InvalidInput`.
-    async fn witness_payments(
+    /// Stored where `worker` once had the payment under this token and has it no more: its lease
+    /// has ended (the kernel's `record_late`), or its attempt is recorded and is not `delivered`
+    /// with the same reference. An identical record is returned without being stored again. Under a
+    /// live lease nothing is stored; use `complete` there. The first evidence of a token for a
+    /// payment is kept. What [`Completion::validate`] rejects and a repeated payment are
+    /// `InvalidInput`.
+    async fn record_late_payments(
         &self,
         token: Token,
         worker: &str,
@@ -343,27 +345,27 @@ pub trait Payments: Store {
     ) -> Result<Vec<OutboxId>>;
 
     /// Ends up to `limit` expired leases of the queue, oldest first: each payment gets an attempt
-    /// (`ZombieRequeue`, at the ceiling `Failed`) and is due again after a second. Claims do the same
-    /// by themselves, and take what they find at once.
-    async fn repair(&self, limit: u32) -> Result<Vec<Repaired>>;
+    /// (`ZombieRequeue`, at the ceiling `Failed`) and is due again after a second. Claims do the
+    /// same, and make the payments due at once.
+    async fn repair(&self, limit: u32) -> Result<Vec<RepairResult>>;
 
-    /// Payments in leases, those that end first at the top; at most `limit`.
+    /// Leased payments, the earliest expiry first; at most `limit`.
     async fn in_flight(&self, limit: u32) -> Result<Vec<InFlight>>;
 
-    /// The supervisor's figures; of one tenant, if given.
+    /// Counts of payments, of one tenant if set.
     async fn payments_status(&self, tenant_id: Option<Uuid>) -> Result<PaymentsStatus>;
 
-    /// What should be compared with the rail's books, at most `limit` of each.
+    /// Payments to compare with the rail's records, at most `limit` of each kind.
     async fn reconcile_payments(&self, limit: u32) -> Result<Reconciliation>;
 
-    /// Takes over the tables of the design that deleted on claim.
+    /// Imports the tables of the former design, which deleted rows on claim.
     async fn import_payments(&self, from_schema: &str, is_dry_run: bool) -> Result<ImportReport> {
         let (_, _) = (from_schema, is_dry_run);
-        let why = "this store cannot import; the former tables are PostgreSQL's";
+        let why = "SQLite stores cannot import: the former tables are in PostgreSQL";
         Err(Error::invalid("import", why))
     }
 
-    /// Every attempt of a payment, first to last; none if there is no such payment.
+    /// Every attempt of a payment, in order; `None` if the payment does not exist.
     async fn payment_attempts(&self, id: OutboxId) -> Result<Option<Vec<AttemptView>>> {
         let found = self.payment_messages(&[id]).await?;
         let Some(message_id) = found.first().copied().flatten() else {
@@ -374,61 +376,61 @@ pub trait Payments: Store {
         Ok(Some(views.collect()))
     }
 
-    /// Parks payments that wait: compliance holds and the like. Answers in order.
-    async fn hold_payments(&self, ids: &[OutboxId], by: &By) -> Result<Vec<PaymentMoved>> {
+    /// Holds pending payments, for example for compliance. Results are in input order.
+    async fn hold_payments(&self, ids: &[OutboxId], by: &By) -> Result<Vec<PaymentMoveResult>> {
         let messages = self.payment_messages(ids).await?;
-        let moved = self.hold(&known(&messages), by).await?;
+        let moved = self.hold(&existing(&messages), by).await?;
         Ok(answers(ids, &messages, &moved))
     }
 
-    /// Puts held payments back. Answers in order.
-    async fn release_payments(&self, ids: &[OutboxId], by: &By) -> Result<Vec<PaymentMoved>> {
+    /// Releases held payments. Results are in input order.
+    async fn release_payments(&self, ids: &[OutboxId], by: &By) -> Result<Vec<PaymentMoveResult>> {
         let messages = self.payment_messages(ids).await?;
-        let moved = self.unhold(&known(&messages), by).await?;
+        let moved = self.unhold(&existing(&messages), by).await?;
         Ok(answers(ids, &messages, &moved))
     }
 
-    /// Gives failed payments a fresh set of tries. Answers in order.
-    async fn requeue_payments(&self, ids: &[OutboxId], by: &By) -> Result<Vec<PaymentMoved>> {
+    /// Requeues failed payments with their full number of attempts. Results are in input order.
+    async fn requeue_payments(&self, ids: &[OutboxId], by: &By) -> Result<Vec<PaymentMoveResult>> {
         let messages = self.payment_messages(ids).await?;
-        let moved = self.requeue(&known(&messages), by).await?;
+        let moved = self.requeue(&existing(&messages), by).await?;
         Ok(answers(ids, &messages, &moved))
     }
 
-    /// Records what has become of a held payment, as a person found in the rail's books.
+    /// Resolves a held payment as an operator found in the rail's records.
     async fn resolve_payment(
         &self,
         id: OutboxId,
-        found: &RailBooks,
+        found: &RailRecord,
         by: &By,
-    ) -> Result<PaymentMoved> {
+    ) -> Result<PaymentMoveResult> {
         let resolution = found.resolution()?;
         let messages = self.payment_messages(&[id]).await?;
-        let moved = match known(&messages)[..] {
+        let moved = match existing(&messages)[..] {
             [] => Vec::new(),
-            [..] => self.resolve(&known(&messages), &resolution, by).await?,
+            [..] => self.resolve(&existing(&messages), &resolution, by).await?,
         };
         let answers = answers(&[id], &messages, &moved);
         Ok(answers[0])
     }
 }
 
-fn known(messages: &[Option<MessageId>]) -> Vec<MessageId> {
+fn existing(messages: &[Option<MessageId>]) -> Vec<MessageId> {
     messages.iter().copied().flatten().collect()
 }
 
 fn answers(
     ids: &[OutboxId],
     messages: &[Option<MessageId>],
-    moved: &[consign_kernel::Moved],
-) -> Vec<PaymentMoved> {
+    moved: &[consign_kernel::MoveResult],
+) -> Vec<PaymentMoveResult> {
     let answer = |message: Option<MessageId>| {
         let found = moved.iter().find(|moved| Some(moved.id) == message);
         found.map_or(Move::NoSuchMessage, |moved| moved.answer)
     };
     let pairs = ids.iter().zip(messages);
     pairs
-        .map(|(outbox_id, message)| PaymentMoved {
+        .map(|(outbox_id, message)| PaymentMoveResult {
             outbox_id: *outbox_id,
             answer: answer(*message),
         })

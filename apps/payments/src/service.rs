@@ -1,10 +1,9 @@
-//! Payments over HTTP, without the HTTP: a request comes in as bytes, an answer goes out as a
-//! status and JSON.
+//! Payments over HTTP, independent of the transport: request bytes in, status and JSON out.
 
 use std::sync::Arc;
 
 use consign_kernel::{Error, Payload, Result};
-use consign_worker::park::park;
+use consign_worker::failpoint::failpoint;
 use metrics::counter;
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
@@ -18,21 +17,21 @@ use crate::{
     request::{self, Refusal},
 };
 
-/// A request to pay.
+/// A payment request.
 #[derive(Clone, Debug)]
 pub struct PayCall<'c> {
-    /// The tenant the caller's token belongs to; none: it may speak for all.
+    /// The tenant of the caller's token; `None`: any tenant.
     pub tenant_id: Option<Uuid>,
-    /// The request, as it came.
+    /// The request, as received.
     pub body: &'c [u8],
-    /// What travels beside the payment: trace context and the like.
+    /// Headers that travel with the payment, such as trace context.
     pub headers: Map<String, Value>,
 }
 
-/// What to answer.
+/// A response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The status.
+    /// HTTP status.
     pub status: u16,
     /// Headers beside the usual ones.
     pub headers: Vec<(&'static str, String)>,
@@ -40,7 +39,7 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// The ingress of payments. Clones share everything.
+/// The ingress of payments. Clones share their state.
 #[derive(Clone)]
 pub struct PaymentService {
     payments: Arc<dyn Payments>,
@@ -60,7 +59,7 @@ impl PaymentService {
         Self { payments, options }
     }
 
-    /// Accepts a payment: answered once it is on disk, the same however often it comes.
+    /// Accepts a payment: answers once it is durable, the same for every repeat.
     pub async fn pay(&self, call: PayCall<'_>) -> Answer {
         let answer = self.accept(call).await;
         let word = match (answer.status, answer.headers.is_empty()) {
@@ -77,7 +76,7 @@ impl PaymentService {
     async fn accept(&self, call: PayCall<'_>) -> Answer {
         let bytes_max = self.options.request_bytes_max;
         if call.body.len() > bytes_max {
-            let why = format!("the request is over {bytes_max} bytes");
+            let why = format!("the request is longer than {bytes_max} bytes");
             return refusal(413, "PAYLOAD_TOO_LARGE", &why);
         }
         let mut payment = match request::read(call.body, &self.options) {
@@ -100,13 +99,14 @@ impl PaymentService {
             .payments
             .enqueue_payments(std::slice::from_ref(&payment));
         let answers = answers.await;
-        park("payments.taken").await;
+        failpoint("payments.taken").await;
         match answers.map(|answers| answers.into_iter().next()) {
             Ok(Some(EnqueueAnswer::Enqueued(enqueued))) => Answer {
                 status: 202,
-                headers: match enqueued.duplicate {
-                    true => vec![("idempotency-replayed", "true".to_owned())],
-                    false => Vec::new(),
+                headers: if enqueued.duplicate {
+                    vec![("idempotency-replayed", "true".to_owned())]
+                } else {
+                    Vec::new()
                 },
                 body: json!({
                     "ack": true,
@@ -125,14 +125,14 @@ impl PaymentService {
                 answer.body["outbox_id"] = json!(outbox_id);
                 answer
             }
-            Ok(None) => refusal(500, "INTERNAL_ERROR", "the store did not answer"),
+            Ok(None) => refusal(500, "INTERNAL_ERROR", "the store returned no result"),
             Err(error) => failed(&error),
         }
     }
 
-    /// A payment with its attempts. That of another tenant does not exist.
+    /// A payment with its attempts. A payment of another tenant is reported as missing.
     pub async fn look(&self, tenant_id: Option<Uuid>, outbox_id: &str) -> Answer {
-        let missing = || refusal(404, "NOT_FOUND", "there is no such payment");
+        let missing = || refusal(404, "NOT_FOUND", "the payment does not exist");
         let Ok(outbox_id) = outbox_id.parse::<OutboxId>() else {
             return missing();
         };
@@ -162,8 +162,7 @@ impl PaymentService {
     }
 }
 
-/// `sha256:` and the digest of the payload's canonical text. Ours, whatever the caller may have
-/// sent.
+/// `sha256:` and the digest of the payload's canonical text, computed here, not the caller's.
 pub fn payload_hash(payload: &Payload) -> String {
     let digest = digest(&SHA256, payload.as_str().as_bytes());
     let hex: String = digest.as_ref().iter().map(|b| format!("{b:02x}")).collect();
@@ -178,36 +177,35 @@ fn refusal(status: u16, code: &str, why: &str) -> Answer {
     }
 }
 
-/// Nothing was promised, so nothing is: the caller sends it again.
+/// The payment was not accepted: the caller repeats the request.
 fn failed(error: &Error) -> Answer {
     match error {
         Error::InvalidInput { .. } => refusal(400, "INVALID_REQUEST", &error.to_string()),
         Error::PayloadTooLarge { .. } => refusal(413, "PAYLOAD_TOO_LARGE", &error.to_string()),
         error if error.is_retryable() => {
-            warn!(%error, "a payment could not be written down");
-            let why = "the payment could not be made durable; send it again";
+            warn!(%error, "storing a payment failed");
+            let why = "the payment could not be stored; repeat the request";
             let mut answer = refusal(503, "ATTESTATION_DURABILITY_FAILED", why);
             answer.headers.push(("retry-after", "1".to_owned()));
             answer
         }
         error => {
-            warn!(%error, "a payment could not be taken");
-            refusal(500, "INTERNAL_ERROR", "the payment could not be taken")
+            warn!(%error, "accepting a payment failed");
+            refusal(500, "INTERNAL_ERROR", "the payment could not be accepted")
         }
     }
 }
 
-/// Nothing was to be written, so nothing is in doubt.
+/// A read: nothing is in doubt.
 fn unread(error: &Error) -> Answer {
-    warn!(%error, "a payment could not be read");
-    match error.is_retryable() {
-        true => {
-            let why = "the payment could not be read; ask again";
-            let mut answer = refusal(503, "DATABASE_UNAVAILABLE", why);
-            answer.headers.push(("retry-after", "1".to_owned()));
-            answer
-        }
-        false => refusal(500, "INTERNAL_ERROR", "the payment could not be read"),
+    warn!(%error, "reading a payment failed");
+    if error.is_retryable() {
+        let why = "the payment could not be read; repeat the request";
+        let mut answer = refusal(503, "DATABASE_UNAVAILABLE", why);
+        answer.headers.push(("retry-after", "1".to_owned()));
+        answer
+    } else {
+        refusal(500, "INTERNAL_ERROR", "the payment could not be read")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Payments in both kinds of store: the port, the tables and the hooks of each.
+//! The port in both stores: tables, statements and hooks.
 
 mod postgres;
 mod sqlite;

@@ -1,4 +1,4 @@
-//! Looks now and then for what must be compared with the rail's books.
+//! Periodic scan for payments to compare with the rail's records.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,11 +8,10 @@ use tracing::warn;
 
 use crate::{Payments, Reconciliation, metrics::UNRECONCILED};
 
-/// Entries of each kind looked at; a gauge that stands here says "many".
+/// Maximum entries of each kind; the gauges saturate here.
 const LOOKED_AT_MAX: u32 = 1_000;
 
-/// Keeps the gauges of what waits for somebody, and says so when there is more of it. Runs until it
-/// is dropped.
+/// Updates the gauges and logs increases. Runs until it is dropped.
 pub async fn watch(payments: Arc<dyn Payments>, every: Duration) {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -20,14 +19,14 @@ pub async fn watch(payments: Arc<dyn Payments>, every: Duration) {
     loop {
         ticks.tick().await;
         match payments.reconcile_payments(LOOKED_AT_MAX).await {
-            Ok(found) => before = tell(&found, before),
-            Err(error) => warn!(%error, "payments could not be looked through"),
+            Ok(found) => before = log_increases(&found, before),
+            Err(error) => warn!(%error, "scanning payments failed"),
         }
     }
 }
 
-/// Tells what was found; answers how much.
-fn tell(found: &Reconciliation, before: [usize; 4]) -> [usize; 4] {
+/// Logs increases; returns the counts.
+fn log_increases(found: &Reconciliation, before: [usize; 4]) -> [usize; 4] {
     let now = [
         found.late_successes.len(),
         found.uncertain.len(),
@@ -46,7 +45,7 @@ fn tell(found: &Reconciliation, before: [usize; 4]) -> [usize; 4] {
             warn!(
                 kind,
                 count,
-                "payments: {count} of kind {kind} wait to be compared with the rail's books; run \
+                "payments: {count} of kind {kind} to compare with the rail's records; run \
                  `consign payments reconcile`"
             );
         }

@@ -1,23 +1,23 @@
-//! What is derived from a record in the same way whatever it comes from (facts 1.8).
+//! Fields derived from a record in the same way for every source.
 
 use jiff::{Timestamp, tz::TimeZone};
 
-/// More lines than this make a commit one of many.
+/// A commit with more changed lines is a bulk change.
 const BULK_LINES: u64 = 1000;
-/// How many paths of a record are written down.
+/// Maximum stored paths of a record.
 pub(crate) const PATHS_MAX: usize = 50;
-/// The first and the last year that records have times in: 4713 BC, and the last with four digits.
+/// First and last year that every store can keep: 4713 BC, and the last with four digits.
 const YEAR_MIN: i16 = -4712;
 const YEAR_MAX: i16 = 9999;
 
-/// Why a commit counts as one of many, if it does.
+/// Why a commit is a bulk change, if it is.
 pub(crate) fn bulk_reason_of_lines(additions: u64, deletions: u64) -> Option<String> {
     let lines = additions.saturating_add(deletions);
     (lines > BULK_LINES).then(|| format!("large_diff:{lines}"))
 }
 
-/// Bytes as text that databases take, and whether something had to be replaced for it: what is no
-/// UTF-8, and U+0000.
+/// Bytes as text that databases accept, and whether something was replaced: invalid UTF-8 and
+/// U+0000.
 pub(crate) fn text(bytes: &[u8]) -> (String, bool) {
     let mut text = String::with_capacity(bytes.len());
     let mut is_lossy = false;
@@ -35,8 +35,8 @@ pub(crate) fn text(bytes: &[u8]) -> (String, bool) {
     (text, is_lossy)
 }
 
-/// A time that every ledger can keep: PostgreSQL knows none before 4713 BC. Clocks that are wrong by so
-/// much say nothing, and their record is kept without a time.
+/// A time that every store can keep: PostgreSQL has none before 4713 BC. A record with a time out
+/// of range is stored without one.
 pub(crate) fn time(time: Timestamp) -> Option<Timestamp> {
     let year = TimeZone::UTC.to_datetime(time).year();
     (YEAR_MIN..=YEAR_MAX).contains(&year).then_some(time)
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_replaced_and_said() {
+    fn invalid_text_is_replaced_and_marked() {
         let table: [(&[u8], &str, bool); 5] = [
             (b"plain", "plain", false),
             ("Gr\u{fc}n".as_bytes(), "Gr\u{fc}n", false),
@@ -77,9 +77,9 @@ mod tests {
         }
     }
 
-    /// Facts 1.8: additions and deletions together, more than a thousand.
+    /// Additions and deletions together, more than a thousand.
     #[test]
-    fn many_lines_make_one_of_many() {
+    fn many_lines_are_a_bulk_change() {
         assert_eq!(bulk_reason_of_lines(600, 400), None);
         let reason = bulk_reason_of_lines(600, 401);
         assert_eq!(reason.as_deref(), Some("large_diff:1001"));

@@ -1,9 +1,9 @@
-//! What programs that are started here see of the environment: it may hold tokens and passwords that
-//! are none of theirs.
+//! The environment of child processes. Only these variables are passed on, because others may hold
+//! tokens and passwords.
 
 use std::ffi::OsString;
 
-/// How to find programs and the way out.
+/// Variables for finding programs and proxies.
 const HANDED_ON: [&str; 15] = [
     "PATH",
     "HOME",
@@ -22,7 +22,7 @@ const HANDED_ON: [&str; 15] = [
     "LOGNAME",
 ];
 
-/// The variables that every program gets, as far as they are set.
+/// The variables passed to every program, as far as they are set.
 pub(crate) fn handed_on() -> impl Iterator<Item = (&'static str, OsString)> {
     HANDED_ON
         .into_iter()

@@ -1,84 +1,86 @@
-//! What can go wrong, and whether trying again may help.
+//! Errors, and whether a retry may help.
 
 use thiserror::Error;
 
 /// Why a synchronisation ended early.
 #[derive(Debug, Error)]
 pub enum ScmError {
-    /// The source knows us and refuses, or does not know us. Repeating does not help.
+    /// The source rejected the credentials. A retry does not help.
     #[error("{source_name} refused the credentials: {detail}")]
     Auth {
-        /// Which source, without credentials in its URL.
+        /// Name of the source, without credentials in its URL.
         source_name: String,
-        /// What it said.
+        /// The source's message.
         detail: String,
     },
-    /// The source could not be reached, also not by repeating it.
-    #[error("{source_name} could not be reached ({tries} tries): {detail}")]
+    /// The source is unreachable, also after retries.
+    #[error("{source_name} is unreachable after {tries} tries: {detail}")]
     Network {
-        /// Which source, without credentials in its URL.
+        /// Name of the source, without credentials in its URL.
         source_name: String,
-        /// How often it was tried.
+        /// Number of tries.
         tries: u32,
-        /// What happened the last time.
+        /// The last failure.
         detail: String,
     },
-    /// A program of this machine does not get on. Repeating would take as long again.
+    /// A local program made no progress. A retry would take as long again.
     #[error("{source_name}: {detail}")]
     Timeout {
-        /// Which source.
+        /// Name of the source.
         source_name: String,
-        /// What took too long.
+        /// What timed out.
         detail: String,
     },
-    /// The settings rule it out, whoever added it.
+    /// The settings do not allow this source.
     #[error("{source_name} {detail}")]
     NotAllowed {
-        /// Which source.
+        /// Name of the source.
         source_name: String,
-        /// Which setting, and what to do.
+        /// The setting, and what to do.
         detail: String,
     },
-    /// There is no such repository, branch or project, or it is not what it was said to be.
+    /// The repository, branch or project does not exist, or is of another kind.
     #[error("{source_name}: {detail}")]
     NotFound {
-        /// Which source.
+        /// Name of the source.
         source_name: String,
         /// What is missing.
         detail: String,
     },
-    /// The source or its program answered something that cannot be understood.
-    #[error("{source_name} answered what cannot be understood: {detail}")]
+    /// The source or its program sent an unreadable answer.
+    #[error("{source_name} sent an unreadable answer: {detail}")]
     Protocol {
-        /// Which source.
+        /// Name of the source.
         source_name: String,
-        /// What was wrong, and where.
+        /// What is wrong, and where.
         detail: String,
     },
-    /// A program that is needed is not there.
-    #[error("the program {program:?} is needed and could not be started: {detail}")]
+    /// A required program is missing.
+    #[error("cannot start the required program {program:?}: {detail}")]
     Program {
         /// `git` or `svn`.
         program: String,
-        /// Why not.
+        /// Why it did not start.
         detail: String,
     },
-    /// What was found could not be written down.
+    /// The records could not be stored.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// A file among the artifacts could not be written.
-    #[error("the change could not be kept: {0}")]
+    /// An artifact file could not be written.
+    #[error("cannot store the change: {0}")]
     Artifact(#[from] consign_artifacts::ArtifactError),
-    /// What was asked for makes no sense.
+    /// Invalid arguments.
     #[error("{0}")]
     Invalid(String),
     /// The process is ending.
-    #[error("stopped before the end; what was written stays, the next run goes on from there")]
+    #[error(
+        "stopped before the end; written records are kept, and the next run continues from there"
+    )]
     Stopped,
 }
 
 impl ScmError {
-    /// For programs.
+    /// Error code, for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Auth { .. } => "SCM_AUTH_FAILED",
@@ -96,32 +98,32 @@ impl ScmError {
     }
 }
 
-/// Why the ledger did not do it. Nothing was written.
+/// Why a ledger operation failed. Nothing was written.
 #[derive(Debug, Error)]
 pub enum LedgerError {
-    /// Somebody else moved the watermark meanwhile: two synchronisations of one repository.
+    /// Another process moved the watermark: two synchronisations of one repository.
     #[error(
-        "repository {repo_id} is being synchronised by somebody else: the watermark {key} has moved"
+        "repository {repo_id} is synchronised by another process: its watermark {key} has moved"
     )]
     Moved {
-        /// Which repository.
+        /// The repository.
         repo_id: i64,
-        /// Which watermark.
+        /// The watermark's key.
         key: String,
     },
-    /// There is no such repository.
-    #[error("there is no repository {0}")]
+    /// The repository does not exist.
+    #[error("repository {0} does not exist")]
     UnknownRepo(i64),
-    /// This record cannot be stored, whenever it is tried.
-    #[error("the database refused a record: {0}")]
+    /// The record cannot be stored. A retry does not help.
+    #[error("the database rejected a record: {0}")]
     Refused(String),
-    /// The database could not be used; repeating it later may help.
-    #[error("the database could not be used: {0}")]
+    /// The database is unavailable; a retry may help.
+    #[error("the database is unavailable: {0}")]
     Unavailable(String),
 }
 
 impl LedgerError {
-    /// For programs.
+    /// Error code, for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Moved { .. } => "SCM_WATERMARK_MOVED",

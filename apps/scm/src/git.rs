@@ -1,5 +1,4 @@
-//! Git repositories, read by the program `git`: a folder of this machine as it is, everything else
-//! through a mirror.
+//! Git repositories, read by the program `git`: a local folder directly, others through a mirror.
 
 mod command;
 mod commit;
@@ -22,20 +21,20 @@ use serde_json::json;
 use self::{
     command::Git,
     commit::Commit,
-    leg::Leg,
+    leg::CommitRange,
     read::Commits,
-    remote::Place,
+    remote::RemoteLocation,
     walk::{HAND, Walk},
 };
 use crate::{
-    Found, NewCommit, Note, Outlet, PatchWriter, Records, Repo, ScmError, Source, SourceOptions,
-    Stream, Watermark,
+    NewCommit, Note, Outlet, PatchWriter, Records, Repo, ScmError, Source, SourceBatch,
+    SourceOptions, Stream, Watermark,
 };
 
-/// Few messages are long, but all of them could be.
+/// Bounds the memory of a batch with long messages.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// Programs that compare files at the same time, if there are processors for them.
+/// Maximum concurrent diff processes, if there are enough processors.
 const COMPARING_MAX: usize = 4;
 
 /// A Git repository.
@@ -43,13 +42,13 @@ const COMPARING_MAX: usize = 4;
 pub struct GitSource {
     git: Git,
     url: String,
-    place: Place,
+    place: RemoteLocation,
     branch: Option<String>,
     options: SourceOptions,
 }
 
 impl GitSource {
-    /// A repository. Nothing is read yet.
+    /// A repository. Reads nothing yet.
     pub fn open(repo: &Repo, options: &SourceOptions) -> Result<Self, ScmError> {
         let place = remote::place(&repo.url)?;
         if let Some(branch) = &repo.default_branch {
@@ -57,15 +56,15 @@ impl GitSource {
         }
         guard::check(&options.reach, &repo.url, place)?;
         let dir = match place {
-            Place::Here => git_dir(Path::new(&repo.url)),
-            Place::Elsewhere => {
+            RemoteLocation::Here => git_dir(Path::new(&repo.url)),
+            RemoteLocation::Elsewhere => {
                 let root = std::path::absolute(&options.mirrors_root);
                 let root = root.unwrap_or_else(|_| options.mirrors_root.clone());
                 root.join(format!("{}.git", repo.repo_id))
             }
         };
         let mut git = Git::new(&repo.url, &dir, options.silence_max);
-        if place == Place::Elsewhere {
+        if place == RemoteLocation::Elsewhere {
             git.allow_transports();
             remote::authenticate(&mut git, &repo.url, options);
         }
@@ -78,9 +77,9 @@ impl GitSource {
         })
     }
 
-    /// The commit up to which there is something to read; none if there is nothing at all.
+    /// The commit up to which there is something to read; `None` if the repository is empty.
     async fn tip(&self) -> Result<Option<String>, ScmError> {
-        if self.place == Place::Elsewhere {
+        if self.place == RemoteLocation::Elsewhere {
             return mirror::tip(&self.git).await;
         }
         let name = match &self.branch {
@@ -100,14 +99,15 @@ impl GitSource {
         }
         let any = self
             .git
-            .ask(&["for-each-ref", "--count=1", "refs/heads"])
+            .run_local(&["for-each-ref", "--count=1", "refs/heads"])
             .await?;
-        match any.is_empty() {
-            true => Ok(None),
-            false => Err(ScmError::NotFound {
+        if any.is_empty() {
+            Ok(None)
+        } else {
+            Err(ScmError::NotFound {
                 source_name: self.git.name.clone(),
                 detail: format!("there is no commit at {name}"),
-            }),
+            })
         }
     }
 
@@ -116,13 +116,13 @@ impl GitSource {
         self.git.is(&["cat-file", "-e", &name]).await
     }
 
-    /// The way to the tip, and what is to be said if it does not begin where the last one ended.
+    /// The range to the tip, and notes if it does not continue the last one.
     async fn leg(
         &self,
         before: (Option<String>, Option<String>),
         tip: &str,
-    ) -> Result<(Leg, Vec<Note>), ScmError> {
-        let mut leg = Leg {
+    ) -> Result<(CommitRange, Vec<Note>), ScmError> {
+        let mut leg = CommitRange {
             base: before.0.clone(),
             before,
             target: tip.to_owned(),
@@ -150,14 +150,20 @@ impl GitSource {
         Ok((leg, vec![note]))
     }
 
-    /// Reads a way to its end.
-    async fn walk(&self, leg: &Leg, mut notes: Vec<Note>, to: &Outlet) -> Result<(), ScmError> {
+    /// Reads a range to its end.
+    async fn walk(
+        &self,
+        leg: &CommitRange,
+        mut notes: Vec<Note>,
+        to: &Outlet,
+    ) -> Result<(), ScmError> {
         let folder = &self.options.mirrors_root;
         let walk = Walk::list(&self.git, folder, leg.base.as_deref(), &leg.target).await?;
         let total = walk.total();
         let broken = |error| self.git.broken(&error);
         let mut position = match &leg.written {
-            // Otherwise another Git lists another way: what is written is known, and read again.
+            // Another Git version lists another order: commits that are stored already are read
+            // again.
             Some((done, last)) if (1..=total).contains(done) => {
                 let is_same = walk.get(done - 1).map_err(broken)? == *last;
                 if is_same { *done } else { 0 }
@@ -180,25 +186,27 @@ impl GitSource {
             }
             let batch = std::mem::take(&mut batch);
             let (last, ts) = batch.last();
-            let place = match position < total {
-                true => leg.place_after(position, &last),
-                false => leg.end(ts.as_deref()),
+            let place = if position < total {
+                leg.place_after(position, &last)
+            } else {
+                leg.end(ts.as_deref())
             };
             let notes = std::mem::take(&mut notes);
             to.send(found(batch.commits, place, total - position, notes))
                 .await?;
         }
         commits.finish().await?;
-        match position == total {
-            true => Ok(()),
-            false => Err(ScmError::Protocol {
+        if position == total {
+            Ok(())
+        } else {
+            Err(ScmError::Protocol {
                 source_name: self.git.name.clone(),
-                detail: format!("git told {position} of {total} commits"),
-            }),
+                detail: format!("git listed {position} of {total} commits"),
+            })
         }
     }
 
-    /// The commits of a walk from a place on.
+    /// The commits of a walk from a position on.
     async fn commits(&self, walk: Walk, position: u64) -> Result<Commits, ScmError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let hands = usize::try_from((walk.total() - position).div_ceil(HAND));
@@ -209,9 +217,9 @@ impl GitSource {
         Commits::open(&self.git, all, dealt)
     }
 
-    /// When a commit was made.
+    /// The commit's time.
     async fn ts(&self, commit: &str) -> Result<Option<String>, ScmError> {
-        let object = self.git.ask(&["cat-file", "commit", commit]).await?;
+        let object = self.git.run_local(&["cat-file", "commit", commit]).await?;
         let commit = Commit::parse(object.as_bytes());
         Ok(commit.ts.map(|ts| ts.to_string()))
     }
@@ -228,13 +236,13 @@ impl Source for GitSource {
     }
 
     async fn prepare(&self) -> Result<(), ScmError> {
-        if self.place == Place::Elsewhere {
+        if self.place == RemoteLocation::Elsewhere {
             let (branch, retry) = (self.branch.as_deref(), &self.options.retry);
             let pinned = async || guard::pinned(&self.git, &self.options.reach, &self.url).await;
             let (git, url) = retry.run(pinned).await?;
             return mirror::update(&git, &url, branch, retry).await;
         }
-        self.git.ask(&["rev-parse", "--git-dir"]).await?;
+        self.git.run_local(&["rev-parse", "--git-dir"]).await?;
         Ok(())
     }
 
@@ -243,7 +251,7 @@ impl Source for GitSource {
             return Ok(());
         };
         let mut before = leg::before(&from.place);
-        if let Some(stopped) = Leg::stopped(&from.place)
+        if let Some(stopped) = CommitRange::stopped(&from.place)
             && self.has(&stopped.target).await?
             && self.has_base(&stopped).await?
         {
@@ -270,7 +278,7 @@ impl Source for GitSource {
 }
 
 impl GitSource {
-    async fn has_base(&self, leg: &Leg) -> Result<bool, ScmError> {
+    async fn has_base(&self, leg: &CommitRange) -> Result<bool, ScmError> {
         match &leg.base {
             Some(base) => self.has(base).await,
             None => Ok(true),
@@ -278,7 +286,7 @@ impl GitSource {
     }
 }
 
-/// Commits that will be handed over together.
+/// Commits that are written together.
 #[derive(Debug, Default)]
 struct Batch {
     commits: Vec<NewCommit>,
@@ -305,8 +313,13 @@ impl Batch {
     }
 }
 
-fn found(commits: Vec<NewCommit>, place: crate::Place, remaining: u64, notes: Vec<Note>) -> Found {
-    Found {
+fn found(
+    commits: Vec<NewCommit>,
+    place: crate::SourcePosition,
+    remaining: u64,
+    notes: Vec<Note>,
+) -> SourceBatch {
+    SourceBatch {
         records: Records::Commits(commits),
         place,
         remaining: Some(remaining),
@@ -314,12 +327,9 @@ fn found(commits: Vec<NewCommit>, place: crate::Place, remaining: u64, notes: Ve
     }
 }
 
-/// Where Git keeps what belongs to a folder: in it, or it is that itself.
+/// The git directory of a folder: inside it, or the folder itself.
 pub(crate) fn git_dir(folder: &Path) -> PathBuf {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let inside = folder.join(".git");
-    match inside.exists() {
-        true => inside,
-        false => folder,
-    }
+    if inside.exists() { inside } else { folder }
 }

@@ -15,24 +15,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use self::{client::Client, model::Project, reached::Reached};
+use self::{client::Client, model::Project, reached::RequestPosition};
 use crate::{Outlet, PatchWriter, Repo, ScmError, Source, SourceOptions, Stream, Watermark};
 
-/// As many as GitLab gives.
+/// GitLab's maximum.
 const PAGE_RECORDS_MAX: usize = 100;
 
-/// A project of a GitLab server: its commits, its merge requests, what was said about them.
+/// A project of a GitLab server: commits, merge requests and their reviews.
 #[derive(Debug)]
 pub struct GitlabSource {
     client: Client,
     branch: Option<String>,
     batch_records_max: usize,
-    /// The merge requests that were read in this run: reviews of others come with the next.
-    known: Mutex<Option<Reached>>,
+    /// Position of the merge requests of this run: reviews of newer ones are read by the next run.
+    known: Mutex<Option<RequestPosition>>,
 }
 
 impl GitlabSource {
-    /// A project by its URL; a branch of it, or the one that it calls its own.
+    /// A project by its URL; with a branch, or its default branch.
     pub fn open(repo: &Repo, options: &SourceOptions) -> Result<Self, ScmError> {
         Ok(Self {
             client: Client::new(&repo.url, options)?,
@@ -42,7 +42,7 @@ impl GitlabSource {
         })
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Reached>> {
+    fn known(&self) -> MutexGuard<'_, Option<RequestPosition>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,7 +80,7 @@ impl Source for GitlabSource {
                 let branch = self.branch.clone().or(project.default_branch);
                 match branch.filter(|_| !project.empty_repo) {
                     Some(branch) => commits::read(&self.client, &branch, size, from, to).await,
-                    // Nothing was pushed so far.
+                    // Nothing was pushed yet.
                     None => Ok(()),
                 }
             }

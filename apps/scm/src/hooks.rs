@@ -1,24 +1,24 @@
-//! Whoever watches a synchronisation.
+//! Observers of a synchronisation.
 
 use async_trait::async_trait;
 
 use crate::Stream;
 
-/// A place where a test may stop a synchronisation for good.
+/// A point where a test can stop a synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Point {
     /// The source is prepared, nothing is written.
     AfterFetch,
     /// A batch is written, its watermark moved.
     AfterBatch,
-    /// A change is on disk, the ledger does not know it.
+    /// A change is on disk, but not in the ledger.
     BeforePatch,
-    /// The ledger knows a change.
+    /// A change is in the ledger.
     AfterPatch,
 }
 
 impl Point {
-    /// As it is written: `after-fetch` and so on.
+    /// The name: `after-fetch` and so on.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::AfterFetch => "after-fetch",
@@ -29,28 +29,28 @@ impl Point {
     }
 }
 
-/// How far it has come.
+/// Progress of a synchronisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being read; absent while changes are fetched.
+    /// The stream being read; `None` while changes are fetched.
     pub stream: Option<Stream>,
-    /// Records or changes that are done, those that were known or skipped included.
+    /// Completed records or changes, including stored and skipped ones.
     pub done: u64,
-    /// How many there are in all, if that is known.
+    /// Total, if it is known.
     pub total: Option<u64>,
 }
 
-/// Whoever watches a synchronisation. By default nobody does.
+/// Observer of a synchronisation. The defaults do nothing.
 #[async_trait]
 pub trait SyncHooks: Send + Sync {
-    /// A place was reached; it goes on when this returns.
+    /// A point was reached; the synchronisation continues when this returns.
     async fn reached(&self, _point: Point) {}
 
-    /// It has come so far.
+    /// Progress report.
     fn progressed(&self, _progress: Progress) {}
 }
 
-/// Nobody.
+/// No observer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHooks;
 

@@ -1,5 +1,5 @@
-//! Lines of a unified diff, counted by what its hunks announce: lines that merely look like more of
-//! the diff are told from those that are.
+//! Counts the lines of a unified diff by its hunk headers, so that content that looks like a header
+//! is counted as content.
 
 /// Counts added and deleted lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,12 +8,13 @@ pub(crate) struct Hunks {
     pub(crate) added: u64,
     /// Lines that were deleted.
     pub(crate) deleted: u64,
-    /// Lines of the hunk in hand that are still to come, of the old and of the new file.
+    /// Remaining lines of the current hunk, of the old and the new file.
     awaited: (u64, u64),
 }
 
 impl Hunks {
-    /// Takes a line, without its end; its first bytes are enough. Answers whether it belongs to a hunk.
+    /// Takes a line without its end; its first bytes are enough. Returns whether it belongs to a
+    /// hunk.
     pub(crate) fn take(&mut self, line: &[u8]) -> bool {
         if self.awaited == (0, 0) {
             let Some(awaited) = announced(line) else {

@@ -24,8 +24,8 @@ pub use error::{LedgerError, ScmError};
 pub use git::GitSource;
 pub use gitlab::GitlabSource;
 pub use hooks::{NoHooks, Point, Progress, SyncHooks};
-pub use ledger::{Batch, PatchState, PendingPatch, Recorded, Records, RepoStatus, ScmLedger};
-pub use materialize::{Materialized, PatchWriter};
+pub use ledger::{Batch, BatchResult, PatchState, PendingPatch, Records, RepoStatus, ScmLedger};
+pub use materialize::{MaterializeReport, PatchWriter};
 pub use open::open;
 pub use options::{Credential, Diffs, Mode, Secret, SourceOptions, SyncOptions};
 pub use reach::Reach;
@@ -34,8 +34,8 @@ pub use record::{
     Provider, Repo,
 };
 pub use retry::{Retry, Wait};
-pub use source::{Found, Note, Outlet, Place, Source};
+pub use source::{Note, Outlet, Source, SourceBatch, SourcePosition};
 pub use step::{End, Step, Stop};
 pub use svn::SvnSource;
-pub use sync::{Synced, Synchronizer};
+pub use sync::{SyncReport, Synchronizer};
 pub use watermark::{NAMESPACE, Stream, Watermark};

@@ -1,4 +1,4 @@
-//! Fetching the changes themselves.
+//! Fetches changes.
 
 mod writer;
 
@@ -10,49 +10,49 @@ use serde::Serialize;
 pub use self::writer::PatchWriter;
 use crate::{Patch, PatchFormat, PendingPatch, Point, Progress, Provider, ScmError, Synchronizer};
 
-/// Commits or revisions that are looked up at once.
+/// Commits or revisions per query.
 const PAGE: u32 = 1_000;
-/// Of nothing: a change that is not here has this hash.
+/// SHA-256 of no bytes: the hash of a change that is not stored.
 const NOTHING_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-/// A repository without a project has its changes under this name.
+/// Folder of changes of a repository without a project.
 const NO_PROJECT: &str = "default";
 
-/// What came of fetching changes.
+/// Result of fetching changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Materialized {
-    /// Changes that were fetched, those that are not whole included.
+pub struct MaterializeReport {
+    /// Fetched changes, including partial ones.
     pub fetched: u64,
-    /// Changes that were too large and are kept as numbers only.
+    /// Changes that were too large and are stored as statistics only.
     pub degraded: u64,
-    /// Changes that could not be fetched; they can be tried again.
+    /// Changes that could not be fetched; they can be retried.
     pub failed: u64,
 }
 
-impl Materialized {
-    pub(crate) fn count(&mut self, fetched: &Fetched) {
+impl MaterializeReport {
+    pub(crate) fn count(&mut self, fetched: &FetchResult) {
         match fetched {
-            Fetched::Whole => self.fetched += 1,
-            Fetched::Degraded => {
+            FetchResult::Whole => self.fetched += 1,
+            FetchResult::Degraded => {
                 self.fetched += 1;
                 self.degraded += 1;
             }
-            Fetched::Failed { .. } => self.failed += 1,
-            Fetched::Here => {}
+            FetchResult::Failed { .. } => self.failed += 1,
+            FetchResult::Here => {}
         }
     }
 }
 
-/// What came of one change.
+/// Result for one change.
 #[derive(Debug)]
-pub(crate) enum Fetched {
+pub(crate) enum FetchResult {
     Whole,
     Degraded,
     Failed(ScmError),
-    /// It was here already.
+    /// It was stored already.
     Here,
 }
 
-impl Fetched {
+impl FetchResult {
     pub(crate) fn is_unreachable(&self) -> bool {
         matches!(self, Self::Failed(error) if is_about_all(error))
     }
@@ -63,24 +63,24 @@ fn is_about_all(error: &ScmError) -> bool {
     matches!(error, ScmError::Network { .. } | ScmError::Timeout { .. })
 }
 
-/// One run over what is not here.
+/// One run over the missing changes.
 #[derive(Debug)]
 struct Run {
     limit: u64,
     attempts_max: u32,
-    done: Materialized,
-    /// Positions of what failed in this run.
+    done: MaterializeReport,
+    /// Positions of the failures of this run.
     failed: HashSet<i64>,
 }
 
 impl Run {
-    /// How many may still be tried.
+    /// Remaining number of tries.
     fn left(&self) -> u64 {
         let tried = self.done.fetched + self.done.failed;
         self.limit.saturating_sub(tried)
     }
 
-    /// How many of all are kept for what failed before: a quarter, and one of two.
+    /// The part of a limit that is reserved for earlier failures: a quarter, and one of two.
     fn share(&self) -> u64 {
         match self.limit {
             0 | 1 => 0,
@@ -89,25 +89,25 @@ impl Run {
     }
 }
 
-/// How many to look up, if there is use for so many.
+/// Size of the next query.
 fn page(wanted: u64) -> u32 {
     u32::try_from(wanted).map_or(PAGE, |wanted| wanted.min(PAGE))
 }
 
 impl Synchronizer<'_> {
-    /// Fetches changes that are not here: at most so many, and none that has failed so often already.
-    /// What was never tried comes first, then what failed least often, the oldest first of each: a
-    /// limit does not get stuck at changes that always fail. Of a limit a share is kept for those: they
-    /// are tried again however much is new. A source that cannot be reached ends it.
+    /// Fetches missing changes: at most `limit`, and none with too many failures. Untried changes
+    /// come first, then those with the fewest failures, the oldest first of each: permanent
+    /// failures do not block a limit. A part of the limit is reserved for earlier failures, so that
+    /// they are retried even with many new changes. An unreachable source ends the run.
     pub async fn materialize(
         &self,
         limit: Option<u64>,
         attempts_max: Option<u32>,
-    ) -> Result<Materialized, ScmError> {
+    ) -> Result<MaterializeReport, ScmError> {
         let mut run = Run {
             limit: limit.unwrap_or(u64::MAX),
             attempts_max: attempts_max.unwrap_or(u32::MAX),
-            done: Materialized::default(),
+            done: MaterializeReport::default(),
             failed: HashSet::new(),
         };
         let failed = self.failed(&run, (0, 0)).await?;
@@ -118,7 +118,7 @@ impl Synchronizer<'_> {
         Ok(run.done)
     }
 
-    /// What was never tried.
+    /// Fetches untried changes.
     async fn untried(&self, run: &mut Run, kept: u64) -> Result<(), ScmError> {
         let mut after = 0;
         while run.left() > kept {
@@ -136,7 +136,7 @@ impl Synchronizer<'_> {
         Ok(())
     }
 
-    /// What failed before.
+    /// Retries failed changes.
     async fn again(&self, run: &mut Run, mut listed: Vec<PendingPatch>) -> Result<(), ScmError> {
         while let Some(last) = listed.last() {
             let after = (last.attempts, last.position);
@@ -144,7 +144,7 @@ impl Synchronizer<'_> {
                 if run.left() == 0 || pending.attempts >= run.attempts_max {
                     return Ok(());
                 }
-                // By failing in this run it has come to stand behind others.
+                // A failure in this run moved it behind others.
                 if !run.failed.contains(&pending.position) {
                     self.one(pending, run).await?;
                 }
@@ -168,32 +168,36 @@ impl Synchronizer<'_> {
             total: None,
         });
         match fetched {
-            Fetched::Failed(error) if is_about_all(&error) => return Err(error),
-            Fetched::Failed(_) => drop(run.failed.insert(pending.position)),
+            FetchResult::Failed(error) if is_about_all(&error) => return Err(error),
+            FetchResult::Failed(_) => drop(run.failed.insert(pending.position)),
             _ => {}
         }
         Ok(())
     }
 
-    /// Fetches a change that may be here.
-    pub(crate) async fn patch_unless_here(&self, rev_or_sha: &str) -> Result<Fetched, ScmError> {
+    /// Fetches a change unless it is stored.
+    pub(crate) async fn patch_unless_here(
+        &self,
+        rev_or_sha: &str,
+    ) -> Result<FetchResult, ScmError> {
         let known = self.ledger.patch(self.repo.repo_id, rev_or_sha).await?;
-        match known.is_some_and(|patch| patch.uri.is_some()) {
-            true => Ok(Fetched::Here),
-            false => self.patch(rev_or_sha).await,
+        if known.is_some_and(|patch| patch.uri.is_some()) {
+            Ok(FetchResult::Here)
+        } else {
+            self.patch(rev_or_sha).await
         }
     }
 
-    /// Fetches a change and writes it down, or that it could not be. What concerns all changes, such as
-    /// credentials, is an error.
-    async fn patch(&self, rev_or_sha: &str) -> Result<Fetched, ScmError> {
+    /// Fetches a change and stores it or the failure. A failure that concerns all changes, such as
+    /// credentials, is returned as an error.
+    async fn patch(&self, rev_or_sha: &str) -> Result<FetchResult, ScmError> {
         let fetched = self.retry.run(|| self.fetched(rev_or_sha)).await;
         let (patch, outcome) = match fetched {
             Ok(patch) => {
                 self.hooks.reached(Point::BeforePatch).await;
                 match patch.degrade_reason {
-                    Some(_) => (patch, Fetched::Degraded),
-                    None => (patch, Fetched::Whole),
+                    Some(_) => (patch, FetchResult::Degraded),
+                    None => (patch, FetchResult::Whole),
                 }
             }
             Err(
@@ -202,7 +206,10 @@ impl Synchronizer<'_> {
                 | ScmError::NotFound { .. }
                 | ScmError::Protocol { .. }
                 | ScmError::Invalid(_)),
-            ) => (self.not_here(rev_or_sha, &error), Fetched::Failed(error)),
+            ) => (
+                self.not_here(rev_or_sha, &error),
+                FetchResult::Failed(error),
+            ),
             Err(error) => return Err(error),
         };
         self.ledger.put_patch(&patch).await?;
@@ -210,7 +217,7 @@ impl Synchronizer<'_> {
         Ok(outcome)
     }
 
-    /// One try: the change; if it is too large, what it touches; if that is too much, its size.
+    /// One try: the change; if it is too large, its statistics; if those are too large, its size.
     async fn fetched(&self, rev_or_sha: &str) -> Result<Patch, ScmError> {
         let bytes_max = self.options.diff_bytes_max;
         let mut diff = PatchWriter::new(self.artifacts, bytes_max);
@@ -268,7 +275,7 @@ impl Synchronizer<'_> {
             let ext = format.as_str();
             build_scm_artifact_path(project, repo_id, provider, &revision, sha256, ext)
         };
-        // A project's name need not be one of a folder.
+        // A project's name need not be a valid folder name.
         let project = self.repo.project_key.as_deref().unwrap_or(NO_PROJECT);
         let key = key(project).or_else(|_| key(NO_PROJECT));
         key.map_err(|error| ScmError::Invalid(format!("{rev_or_sha:?}: {error}")))

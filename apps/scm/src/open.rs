@@ -1,4 +1,4 @@
-//! From a repository to its source.
+//! Creates the source of a repository.
 
 use crate::{GitSource, GitlabSource, Provider, Repo, ScmError, Source, SourceOptions, SvnSource};
 

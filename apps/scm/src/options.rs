@@ -1,33 +1,33 @@
-//! How to synchronise.
+//! Options of a synchronisation.
 
 use std::{path::PathBuf, time::Duration};
 
-pub use consign_outbound::Secret;
+pub use consign_redact::Secret;
 use serde::{Deserialize, Serialize};
 
 use crate::{Reach, Retry};
 
-/// What a source needs to know besides its repository.
+/// Options of a source.
 #[derive(Clone, Debug)]
 pub struct SourceOptions {
-    /// Where mirrors of remote Git repositories are kept.
+    /// Folder of the mirrors of remote Git repositories.
     pub mirrors_root: PathBuf,
-    /// What may be read. Whoever reads what others added sets it.
+    /// Allowed addresses and folders. Set it where others add repositories.
     pub reach: Reach,
-    /// Who we are there.
+    /// Credential at the source.
     pub credential: Option<Credential>,
-    /// A certificate authority to trust besides the system's.
+    /// Additional trusted certificate authority.
     pub ca_file: Option<PathBuf>,
-    /// How many records are handed over at once.
+    /// Maximum records per batch.
     pub batch_records_max: usize,
-    /// How long a source may say nothing before it counts as unreachable.
+    /// Maximum silence before a source counts as unreachable.
     pub silence_max: Duration,
-    /// What to do when it is.
+    /// Retries of an unreachable source.
     pub retry: Retry,
 }
 
 impl SourceOptions {
-    /// With defaults for everything but the folder.
+    /// Defaults for everything but the folder.
     pub fn new(mirrors_root: impl Into<PathBuf>) -> Self {
         Self {
             mirrors_root: mirrors_root.into(),
@@ -41,46 +41,45 @@ impl SourceOptions {
     }
 }
 
-/// A name and what proves it. Given to programs by environment or standard input, never in URLs or
-/// arguments.
+/// A credential. Passed to programs by environment or standard input, never in URLs or arguments.
 #[derive(Clone, Debug)]
 pub struct Credential {
-    /// Absent for tokens: Git is told `oauth2`, GitLab needs none.
+    /// `None` for tokens: `oauth2` for Git, unused by GitLab.
     pub user: Option<String>,
     /// A password or token.
     pub secret: Secret,
 }
 
-/// What becomes of a record that the database refuses.
+/// Handling of a record that the database rejects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// It ends the synchronisation; the watermark stays before it.
+    /// The synchronisation stops; the watermark stays before it.
     #[default]
     Strict,
-    /// It is skipped, counted and noted as an event; the watermark moves past it.
+    /// It is skipped, counted and recorded as an event; the watermark moves past it.
     BestEffort,
 }
 
-/// When the changes themselves are fetched.
+/// When changes are fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Diffs {
     /// By [`crate::Synchronizer::materialize`].
     #[default]
     Later,
-    /// While synchronising. One that cannot be fetched is left for later.
+    /// While synchronising. A failed one is left for later.
     Now,
 }
 
-/// How to synchronise.
+/// Options of a synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncOptions {
-    /// What becomes of a record that the database refuses.
+    /// Handling of a record that the database rejects.
     pub mode: Mode,
-    /// When the changes themselves are fetched.
+    /// When changes are fetched.
     pub diffs: Diffs,
-    /// A larger change is kept as a list of what it touches.
+    /// A larger change is stored as statistics.
     pub diff_bytes_max: u64,
 }
 

@@ -1,12 +1,12 @@
-//! What may be read: a repository may have been added by a role of the database, but it is read with the
-//! rights and from the network of this process.
+//! Allowed addresses and folders: a repository may be added by a database role, but it is read with
+//! the rights and from the network of this process.
 
 use std::{
     net::IpAddr,
     path::{Component, Path, PathBuf},
 };
 
-use consign_outbound::{Allowed, Refusal};
+use consign_outbound::{Exceptions, Refusal};
 use reqwest::Url;
 
 use crate::{ScmError, git::git_dir};
@@ -14,22 +14,22 @@ use crate::{ScmError, git::git_dir};
 /// Which addresses and folders repositories are read from.
 #[derive(Clone, Debug)]
 pub struct Reach {
-    /// What may be reached besides public addresses.
-    pub allowed: Allowed,
-    /// The folders that local repositories lie in; none: every folder that this user can read.
+    /// Allowed addresses besides public ones.
+    pub allowed: Exceptions,
+    /// Folders of local repositories; `None`: every readable folder.
     pub local_roots: Option<Vec<PathBuf>>,
 }
 
 impl Reach {
-    /// Every address and every folder: where nobody else adds repositories.
+    /// Every address and folder: where only the operator adds repositories.
     pub fn anywhere() -> Self {
         Self {
-            allowed: Allowed::everything(),
+            allowed: Exceptions::everything(),
             local_roots: None,
         }
     }
 
-    /// Refuses a local repository outside of the roots. Symbolic links count as what they lead to.
+    /// Rejects a local repository outside of the roots. Symbolic links are resolved.
     pub(crate) fn check_path(&self, name: &str, path: &Path) -> Result<(), ScmError> {
         let Some(roots) = &self.local_roots else {
             return Ok(());
@@ -43,13 +43,13 @@ impl Reach {
         if path.is_some_and(is_below) {
             Ok(())
         } else {
-            // The same for a path that does not exist: the error must not reveal which do.
+            // The same for a path that does not exist: the error must not reveal which paths exist.
             Err(refused(name, "is not in a folder of scm.local_roots"))
         }
     }
 
-    /// Refuses a local repository whose objects Git would read from elsewhere, where no root is checked:
-    /// by a `.git` that is a file, a worktree, alternates or a link.
+    /// Rejects a local repository whose objects are elsewhere, where no root is checked: by a
+    /// `.git` file, a worktree, alternates or a link.
     pub(crate) fn check_repository(&self, name: &str, git_dir: &Path) -> Result<(), ScmError> {
         self.check_path(name, git_dir)?;
         self.check_path(name, &git_dir.join("objects"))?;
@@ -57,7 +57,7 @@ impl Reach {
         let leads_out = leads_out.iter().any(|file| git_dir.join(file).exists());
         if self.local_roots.is_some() && (git_dir.is_file() || leads_out) {
             let why = "keeps its objects elsewhere (gitfile, worktree or alternates), which \
-                       scm.local_roots does not allow: add the repository that holds them instead";
+                       scm.local_roots does not allow: add the repository that contains them instead";
             return Err(refused(name, why));
         }
         Ok(())
@@ -68,38 +68,36 @@ impl Reach {
         if self.local_roots.is_none() {
             return Ok(());
         }
-        // Git leaves the dots to the kernel, which follows links before it goes up.
+        // Git leaves dots to the kernel, which follows links before it goes up.
         let has_dots = name.contains("..") || name.to_ascii_lowercase().contains("%2e");
         let url = Url::parse(name).ok().filter(|_| !has_dots);
         let path = url.and_then(|url| url.to_file_path().ok());
         match path {
             Some(path) => self.check_repository(name, &git_dir(&path)),
-            None => Err(refused(
-                name,
-                "does not name a path: it has the form file:///path",
-            )),
+            None => Err(refused(name, "has no path; the form is file:///path")),
         }
     }
 
-    /// Refuses a host that no setting names, for programs that look names up by themselves and follow
-    /// redirects.
+    /// Rejects a host that is not in the settings, for programs that resolve names themselves and
+    /// follow redirects.
     pub(crate) fn check_named(&self, name: &str, host: &str) -> Result<(), ScmError> {
-        match self.allowed.names(host) {
-            true => Ok(()),
-            false => Err(refused(
+        if self.allowed.names(host) {
+            Ok(())
+        } else {
+            Err(refused(
                 name,
-                "is read by a program that looks its host up by itself: add the host to scm.allow",
-            )),
+                "is read by a program that resolves the host itself: add the host to scm.allow",
+            ))
         }
     }
 
-    /// Refuses a URL whose host is an address that may not be reached.
+    /// Rejects a URL whose host is an excluded address.
     pub(crate) fn check_literal(&self, name: &str, url: &Url) -> Result<(), ScmError> {
         let checked = self.allowed.check_literal(url);
         checked.map_err(|why| refused(name, &why))
     }
 
-    /// The addresses that `host` may be reached at, looked up now.
+    /// The allowed addresses of `host`, resolved now.
     pub(crate) async fn addresses(&self, name: &str, host: &str) -> Result<Vec<IpAddr>, ScmError> {
         let found = self.allowed.clone().addresses(host).await;
         found.map_err(|refusal| match refusal {
@@ -113,7 +111,7 @@ impl Reach {
     }
 }
 
-/// Where a path leads; of one that is not there, where it would be.
+/// The resolved path; of a missing one, where it would be.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let present = path
         .ancestors()

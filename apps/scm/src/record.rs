@@ -1,10 +1,10 @@
-//! What is known of repositories.
+//! Records of repositories.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Where a repository is read from.
+/// Kind of source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
@@ -17,7 +17,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// As it is written.
+    /// The stored value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Git => "git",
@@ -35,118 +35,118 @@ impl Provider {
     }
 }
 
-/// A repository to know.
+/// A repository to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRepo {
-    /// Where it is read from.
+    /// Kind of source.
     pub provider: Provider,
-    /// A path, a URL, or the URL of a GitLab project. Never with credentials in it.
+    /// A path, a URL, or the URL of a GitLab project. Never with credentials.
     pub url: String,
     /// The project its memories belong to.
     pub project_key: Option<String>,
-    /// The branch that is read; absent: the one the repository calls its own.
+    /// The branch to read; `None`: the repository's default.
     pub default_branch: Option<String>,
 }
 
-/// A repository that is known.
+/// A stored repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Repo {
-    /// Its number.
+    /// Its id.
     pub repo_id: i64,
-    /// Where it is read from.
+    /// Kind of source.
     pub provider: Provider,
-    /// Where it is.
+    /// Path or URL.
     pub url: String,
     /// The project its memories belong to.
     pub project_key: Option<String>,
-    /// The branch that is read.
+    /// The branch to read.
     pub default_branch: Option<String>,
-    /// Since when it is known.
+    /// When it was added.
     pub created_at: Timestamp,
 }
 
-/// A commit to write down. `source_id` is made of the repository and `commit_sha` by the ledger.
+/// A commit to store. The ledger makes `source_id` of the repository and `commit_sha`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewCommit {
     /// Its full name, in lower-case hex.
     pub commit_sha: String,
     /// `Name <email>`.
     pub author_raw: String,
-    /// When it was committed; else when it was written.
+    /// Commit time; otherwise the author time.
     pub ts: Option<Timestamp>,
-    /// Its message; what is no UTF-8 in it is replaced, and `meta_json` says so.
+    /// Its message; invalid UTF-8 is replaced and marked in `meta_json`.
     pub message: String,
     /// Whether it has more than one parent.
     pub is_merge: bool,
-    /// Why it counts as one of many, if it does.
+    /// Why it is a bulk change, if it is.
     pub bulk_reason: Option<String>,
-    /// Parents, numbers of lines, paths (some of them), the hash of the record.
+    /// Parents, line counts, the first paths, the hash of the record.
     pub meta_json: Value,
 }
 
-/// A Subversion revision to write down.
+/// A Subversion revision to store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRevision {
     /// Its number.
     pub rev_num: i64,
-    /// Who; empty if nobody says.
+    /// Author; empty if unknown.
     pub author_raw: String,
-    /// When.
+    /// Time.
     pub ts: Option<Timestamp>,
     /// Its message.
     pub message: String,
-    /// Why it counts as one of many, if it does.
+    /// Why it is a bulk change, if it is.
     pub bulk_reason: Option<String>,
-    /// Paths (some of them), their number, the hash of the record.
+    /// The first paths, their number, the hash of the record.
     pub meta_json: Value,
 }
 
-/// A merge request as it stands. Written again when it has changed.
+/// A merge request. Stored again when it changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewMergeRequest {
     /// Its number within the project.
     pub iid: i64,
     /// `opened`, `merged` or `closed`.
     pub status: String,
-    /// Its page.
+    /// URL of its page.
     pub url: Option<String>,
     /// Title, author, branches, times.
     pub meta_json: Value,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Option<Timestamp>,
-    /// When it changed last.
+    /// Time of the last change.
     pub updated_at: Option<Timestamp>,
 }
 
-/// Something said or done about a merge request.
+/// An event of a merge request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewReview {
     /// The merge request.
     pub iid: i64,
-    /// Its name at the source; the same one is written once.
+    /// Its id at the source; stored once.
     pub source_event_id: String,
     /// `comment`, `approve`, `unapprove` and so on.
     pub event_type: String,
-    /// Everything else.
+    /// Further fields.
     pub payload_json: Value,
-    /// When.
+    /// Time.
     pub ts: Option<Timestamp>,
 }
 
-/// What a patch looks like.
+/// Format of a stored change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PatchFormat {
     /// The whole change.
     Diff,
-    /// What changed where, in numbers: the change itself was too large.
+    /// Line counts per file: the change was too large.
     Diffstat,
-    /// Only how much.
+    /// Only its size.
     Ministat,
 }
 
 impl PatchFormat {
-    /// As it is written, also as the ending of a file.
+    /// The stored value, also the file name extension.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Diff => "diff",
@@ -156,32 +156,32 @@ impl PatchFormat {
     }
 }
 
-/// The change of a commit or revision, fetched or not.
+/// The change of a commit or revision, fetched or failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
     /// The repository.
     pub repo_id: i64,
     /// `100` or a commit: what follows `<repo_id>:` in `source_id`.
     pub rev_or_sha: String,
-    /// Where it is among the artifacts; absent: it could not be fetched, and `error` says why.
+    /// Its artifact; `None`: it could not be fetched, see `error`.
     pub uri: Option<String>,
-    /// Of what is kept there; of nothing at all while nothing is.
+    /// Hash of the artifact; of no bytes without one.
     pub sha256: String,
-    /// How large that is.
+    /// Size of the artifact.
     pub size_bytes: Option<i64>,
-    /// How it is written.
+    /// Format of the artifact.
     pub format: PatchFormat,
-    /// Why it is not the whole change, if it is not.
+    /// Why the change is partial, if it is.
     pub degrade_reason: Option<String>,
     /// Why it could not be fetched.
     pub error: Option<String>,
 }
 
-/// A commit or revision as it is known, for whoever makes something of it.
+/// A stored commit or revision, for consumers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// The position in the repository's history that cursors count by: the serial number of a commit
-    /// (a smaller one is never written later in the same repository), the number of a revision.
+    /// Position in the repository's history, used by cursors: the serial number of a commit (never
+    /// followed by a smaller one in the same repository), or the number of a revision.
     pub position: i64,
     /// The repository.
     pub repo_id: i64,
@@ -189,16 +189,16 @@ pub struct Change {
     pub source_id: String,
     /// The commit or revision.
     pub rev_or_sha: String,
-    /// Who.
+    /// Author.
     pub author_raw: String,
-    /// When.
+    /// Time.
     pub ts: Option<Timestamp>,
     /// Its message.
     pub message: String,
     /// Whether it has more than one parent.
     pub is_merge: bool,
-    /// Why it counts as one of many, if it does.
+    /// Why it is a bulk change, if it is.
     pub bulk_reason: Option<String>,
-    /// Everything else.
+    /// Further fields.
     pub meta_json: Value,
 }

@@ -1,20 +1,20 @@
-//! Trying again what the network spoilt.
+//! Retries after network failures.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use crate::ScmError;
 
-/// Waits for a while. Tests do not.
+/// Waits for a duration. Replaced in tests.
 pub type Wait = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// How often something is tried, and how long to wait in between.
+/// Number of tries and the waits between them.
 #[derive(Clone)]
 pub struct Retry {
-    /// Tries in all.
+    /// Total number of tries.
     pub tries_max: u32,
-    /// Before the second try; it doubles from there.
+    /// Wait before the second try; doubles from there.
     pub first_wait: Duration,
-    /// How to wait.
+    /// The wait function.
     pub wait: Wait,
 }
 
@@ -29,7 +29,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Repeats what fails with [`ScmError::Network`], and nothing else: a refusal stays one.
+    /// Retries [`ScmError::Network`] and nothing else: a rejection is final.
     pub async fn run<T, F>(&self, mut work: impl FnMut() -> F) -> Result<T, ScmError>
     where
         F: Future<Output = Result<T, ScmError>>,

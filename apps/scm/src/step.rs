@@ -1,22 +1,22 @@
-//! How the steps of a repository end, for whoever asks later.
+//! Results of the steps of a repository.
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// What is kept of a message: enough to know what is in the way.
+/// Maximum stored length of a message.
 const MESSAGE_CHARS_MAX: usize = 1_000;
 
-/// What is done with a repository.
+/// Steps of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Reading what is new.
+    /// Reading new records.
     Sync,
-    /// Making memories of it.
+    /// Making memories of them.
     Consume,
 }
 
 impl Step {
-    /// As it is stored.
+    /// The stored value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sync => "sync",
@@ -25,14 +25,14 @@ impl Step {
     }
 }
 
-/// How a step ended.
+/// Result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// There was nothing more to do.
+    /// Nothing is left to do.
     Complete,
-    /// It did as much as it was told to, and nothing was in the way.
+    /// The limit was reached, without a failure.
     Partial,
-    /// Something was in the way.
+    /// A failure stopped it.
     Stopped {
         /// For programs.
         code: String,
@@ -42,7 +42,7 @@ pub enum End {
 }
 
 impl End {
-    /// Something was in the way. The message is cut to what a database keeps.
+    /// A failure. The message is cut to what a database keeps.
     pub fn stopped(code: &str, message: &str) -> Self {
         let kept = message.chars().filter(|c| *c != '\0');
         Self::Stopped {
@@ -51,7 +51,7 @@ impl End {
         }
     }
 
-    /// What was in the way.
+    /// Code and message of the failure.
     pub fn trouble(&self) -> Option<(&str, &str)> {
         match self {
             Self::Stopped { code, message } => Some((code, message)),

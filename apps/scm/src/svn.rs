@@ -20,11 +20,11 @@ use self::{
     stat::Stat,
 };
 use crate::{
-    Found, NewRevision, Outlet, PatchWriter, Place, Records, Repo, Retry, ScmError, Source,
-    SourceOptions, Stream, Watermark,
+    NewRevision, Outlet, PatchWriter, Records, Repo, Retry, ScmError, Source, SourceBatch,
+    SourceOptions, SourcePosition, Stream, Watermark,
 };
 
-/// How many revisions are looked through at once at most, where few of them touch the folder.
+/// Maximum revisions per query where few of them touch the folder.
 const SPAN_MAX: i64 = 1 << 16;
 
 /// A Subversion repository, or a folder of one.
@@ -54,7 +54,7 @@ impl SvnSource {
         })
     }
 
-    /// The URL at a revision. Whatever else looks like one in it is part of the name then.
+    /// The URL with a peg revision, so that an `@` in it is part of the name.
     fn at(&self, revision: impl std::fmt::Display) -> String {
         format!("{}@{revision}", self.url)
     }
@@ -63,16 +63,17 @@ impl SvnSource {
         let mut info = Info::default();
         let arguments = ["info", "--xml", &self.at("HEAD")];
         self.program.read_xml(&arguments, &mut info).await?;
-        match info.uuid.is_empty() {
-            false => Ok(info),
-            true => Err(ScmError::Protocol {
+        if info.uuid.is_empty() {
+            Err(ScmError::Protocol {
                 source_name: self.name.clone(),
-                detail: "svn info: names no repository".into(),
-            }),
+                detail: "svn info: no repository uuid".into(),
+            })
+        } else {
+            Ok(info)
         }
     }
 
-    /// The revisions of a range that touch the folder, oldest first, no more than a batch.
+    /// The revisions of a range that touch the folder, oldest first, at most a batch.
     async fn log(&self, info: &Info, first: i64, last: i64) -> Result<Window, ScmError> {
         let mut log = Log::new(&info.uuid, &info.folder);
         let range = format!("{first}:{last}");
@@ -95,9 +96,9 @@ impl SvnSource {
         })
     }
 
-    /// The same, wherever the folder was at the end of the range. Of a folder that was nowhere then
-    /// `svn` tells nothing at all, though it may have been there earlier in the range: one that was
-    /// deleted and restored. In the newest revision there is one, and from there its past is found.
+    /// The same, wherever the folder was at the end of the range. For a folder that did not exist
+    /// then, `svn` lists nothing, though it may have existed earlier in the range (deleted and
+    /// restored). It exists in the newest revision, from which its past is found.
     async fn window(&self, info: &Info, first: i64, last: i64) -> Result<Window, ScmError> {
         match self.log(info, first, last).await {
             Err(error) if failure::is_elsewhere(&error) && last < info.head => {
@@ -107,7 +108,7 @@ impl SvnSource {
         }
     }
 
-    /// Where to go on; refused when the repository is not the one that was read before.
+    /// The next revision; fails if the repository is not the one that was read before.
     fn begin(&self, from: &Watermark, info: &Info) -> Result<i64, ScmError> {
         let place = |name: &str| from.place.get(name);
         let last = place("last_rev")
@@ -123,31 +124,31 @@ impl SvnSource {
         if let Some(uuid) = uuid.filter(|uuid| *uuid != info.uuid) {
             let now = &info.uuid;
             return refused(format!(
-                "another repository ({now}) is where the one that was read ({uuid}) was; add it under \
-                 a URL of its own"
+                "the repository was replaced: it has uuid {now}, but {uuid} was read; add it under \
+                 another URL"
             ));
         }
         if info.head < last {
             return refused(format!(
-                "it ends at revision {}, but {last} were read: it was replaced or restored",
+                "its last revision is {}, but {last} was read: it was replaced or restored",
                 info.head
             ));
         }
         Ok(last)
     }
 
-    /// Runs `svn diff`, where the folder is now and else where it was then.
+    /// Runs `svn diff` with the folder's current path, then with its former one.
     async fn diff_output(&self, rev_or_sha: &str) -> Result<Diff, ScmError> {
         let revision: i64 = rev_or_sha
             .parse()
             .ok()
             .filter(|it| *it > 0)
             .ok_or_else(|| {
-                ScmError::Invalid(format!("{rev_or_sha:?} is no revision of Subversion"))
+                ScmError::Invalid(format!("{rev_or_sha:?} is not a Subversion revision"))
             })?;
         let revision = revision.to_string();
         let start = |at: String| {
-            // No program of the user's settings, whatever they say.
+            // Ignores diff programs in the user's settings.
             let arguments = ["diff", "--internal-diff", "-c", &revision, &at];
             self.program.start(&arguments)
         };
@@ -166,13 +167,13 @@ impl SvnSource {
 /// A part of the log.
 struct Window {
     found: Vec<NewRevision>,
-    /// Whether there was no room for more.
+    /// Whether the batch is full.
     is_full: bool,
-    /// The last revision that was looked at.
+    /// The last revision that was read.
     done: i64,
 }
 
-/// A diff, the first piece of which has been read.
+/// A diff whose first piece was read.
 struct Diff {
     first: Option<Vec<u8>>,
     output: program::Output,
@@ -209,12 +210,12 @@ impl Source for SvnSource {
             if found.is_empty() && done < info.head {
                 continue;
             }
-            let mut place = Place::new();
+            let mut place = SourcePosition::new();
             place.insert("last_rev".into(), json!(done));
             place.insert("uuid".into(), json!(info.uuid));
-            // Of a folder nobody knows.
+            // Unknown for a subfolder.
             let remaining = (info.folder == "/").then(|| (info.head - done).unsigned_abs());
-            to.send(Found {
+            to.send(SourceBatch {
                 records: Records::Revisions(found),
                 place,
                 remaining,
@@ -244,8 +245,8 @@ impl Source for SvnSource {
         };
         to.write(&stat.push(&first)).await?;
         while let Some(bytes) = diff.output.next().await? {
-            let told = stat.push(bytes);
-            to.write(&told).await?;
+            let lines = stat.push(bytes);
+            to.write(&lines).await?;
         }
         to.write(&stat.finish()).await
     }

@@ -1,4 +1,4 @@
-//! What a source finds goes into the ledger, batch by batch, each with the watermark behind it.
+//! Writes the records of a source into the ledger, in batches with their watermarks.
 
 mod records;
 mod refused;
@@ -12,43 +12,43 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use crate::{
-    Batch, Diffs, Found, Materialized, Outlet, Point, Progress, Records, Repo, Retry, ScmError,
-    ScmLedger, Source, Stream, SyncHooks, SyncOptions, Watermark,
+    Batch, Diffs, MaterializeReport, Outlet, Point, Progress, Records, Repo, Retry, ScmError,
+    ScmLedger, Source, SourceBatch, Stream, SyncHooks, SyncOptions, Watermark,
 };
 
-/// Batches that a source is ahead of the ledger.
+/// Batches that a source may read ahead.
 const BATCHES_AHEAD: usize = 2;
 
-/// What came of a synchronisation.
+/// Result of a synchronisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Synced {
-    /// Records that were not known.
+pub struct SyncReport {
+    /// New records.
     pub written: u64,
-    /// Records that were known.
+    /// Records that existed.
     pub known: u64,
-    /// Records that the database refused (best effort only).
+    /// Records that the database rejected (best effort only).
     pub skipped: u64,
-    /// The changes that were fetched with them.
-    pub patches: Materialized,
+    /// Changes fetched with them.
+    pub patches: MaterializeReport,
 }
 
-/// Everything that synchronising a repository takes.
+/// Synchronises one repository.
 pub struct Synchronizer<'a> {
-    /// What is known.
+    /// The ledger.
     pub ledger: &'a dyn ScmLedger,
-    /// Where it comes from.
+    /// The source.
     pub source: &'a dyn Source,
     /// The repository.
     pub repo: &'a Repo,
-    /// Where changes are kept.
+    /// Storage of changes.
     pub artifacts: &'a Artifacts,
-    /// How.
+    /// Options.
     pub options: SyncOptions,
-    /// What to do when a change cannot be fetched for now.
+    /// Retries of failed changes.
     pub retry: &'a Retry,
-    /// Who watches.
+    /// Observer.
     pub hooks: &'a dyn SyncHooks,
-    /// Becomes true when the process is ending: the batch in hand is written, nothing after it.
+    /// True once the process drains: the current batch is written, nothing after it.
     pub stop: watch::Receiver<bool>,
 }
 
@@ -62,19 +62,19 @@ impl std::fmt::Debug for Synchronizer<'_> {
 }
 
 impl Synchronizer<'_> {
-    /// Brings the ledger up to date. What was written before an error stays, and the next
-    /// synchronisation goes on from there.
-    pub async fn sync(&self) -> Result<Synced, ScmError> {
+    /// Brings the ledger up to date. Records written before an error are kept, and the next
+    /// synchronisation continues from there.
+    pub async fn sync(&self) -> Result<SyncReport, ScmError> {
         self.unless_stopped(self.source.prepare()).await?;
         self.hooks.reached(Point::AfterFetch).await;
-        let mut synced = Synced::default();
+        let mut synced = SyncReport::default();
         for stream in self.source.streams() {
             self.stream(*stream, &mut synced).await?;
         }
         Ok(synced)
     }
 
-    async fn stream(&self, stream: Stream, synced: &mut Synced) -> Result<(), ScmError> {
+    async fn stream(&self, stream: Stream, synced: &mut SyncReport) -> Result<(), ScmError> {
         let stored = self.ledger.watermark(self.repo.repo_id, stream).await?;
         let watermark = Watermark::read(stored.as_ref());
         let (outlet, found) = Outlet::new(BATCHES_AHEAD);
@@ -87,8 +87,8 @@ impl Synchronizer<'_> {
         let mut writer = Writer::new(self, stream, stored, synced);
         let read = {
             let (mut reading, mut writing) = (pin!(reading), pin!(writer.run(found)));
-            // A failure of the ledger ends the source at once; a failure of the source is told when
-            // what it found before is written.
+            // A ledger failure ends the source at once; a source failure is returned after its
+            // records are written.
             tokio::select! {
                 biased;
                 written = &mut writing => match written {
@@ -102,7 +102,7 @@ impl Synchronizer<'_> {
         writer.touch(&watermark).await
     }
 
-    /// Waits for something, but not longer than the process lives.
+    /// Waits for a future until the process drains.
     pub(crate) async fn unless_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, ScmError>>,
@@ -115,27 +115,27 @@ impl Synchronizer<'_> {
     }
 }
 
-/// Ends when the process is to end.
+/// Completes when the process drains.
 async fn stopped(mut stop: watch::Receiver<bool>) {
     if stop.wait_for(|is_stopping| *is_stopping).await.is_err() {
-        // Nobody is there to say so any more.
+        // The sender is gone: no more drain signals.
         std::future::pending::<()>().await;
     }
 }
 
-/// The end of the pipe where the ledger is.
+/// The ledger's end of the channel.
 struct Writer<'s, 'a> {
     this: &'s Synchronizer<'a>,
     stream: Stream,
-    /// The watermark as it is stored.
+    /// The stored watermark.
     stored: Option<Value>,
     /// Records of this stream so far.
     done: u64,
-    synced: &'s mut Synced,
-    /// Whether changes are still fetched: not when they cannot be reached.
+    synced: &'s mut SyncReport,
+    /// Whether changes are still fetched: not from an unreachable source.
     fetches: bool,
     has_written: bool,
-    /// Changes of the batch in hand whose records were skipped.
+    /// Changes of the current batch whose records were skipped.
     skipped: HashSet<String>,
 }
 
@@ -144,7 +144,7 @@ impl<'s, 'a> Writer<'s, 'a> {
         this: &'s Synchronizer<'a>,
         stream: Stream,
         stored: Option<Value>,
-        synced: &'s mut Synced,
+        synced: &'s mut SyncReport,
     ) -> Self {
         Self {
             this,
@@ -158,7 +158,7 @@ impl<'s, 'a> Writer<'s, 'a> {
         }
     }
 
-    async fn run(&mut self, mut found: mpsc::Receiver<Found>) -> Result<(), ScmError> {
+    async fn run(&mut self, mut found: mpsc::Receiver<SourceBatch>) -> Result<(), ScmError> {
         let stop = self.this.stop.clone();
         loop {
             let next = tokio::select! {
@@ -173,7 +173,7 @@ impl<'s, 'a> Writer<'s, 'a> {
         }
     }
 
-    async fn write(&mut self, found: Found) -> Result<(), ScmError> {
+    async fn write(&mut self, found: SourceBatch) -> Result<(), ScmError> {
         for note in &found.notes {
             let repo_id = self.this.repo.repo_id;
             self.this
@@ -181,9 +181,10 @@ impl<'s, 'a> Writer<'s, 'a> {
                 .note(repo_id, note.event_type, &note.payload)
                 .await?;
         }
-        let mut names = match self.fetches {
-            true => found.records.changes(),
-            false => Vec::new(),
+        let mut names = if self.fetches {
+            found.records.changes()
+        } else {
+            Vec::new()
         };
         self.done += found.records.len() as u64;
         let to = self.watermark(found.place);
@@ -224,12 +225,12 @@ impl<'s, 'a> Writer<'s, 'a> {
         }
     }
 
-    fn count(&mut self, recorded: crate::Recorded) {
+    fn count(&mut self, recorded: crate::BatchResult) {
         self.synced.written += recorded.written;
         self.synced.known += recorded.known;
     }
 
-    fn watermark(&self, place: crate::Place) -> Value {
+    fn watermark(&self, place: crate::SourcePosition) -> Value {
         let watermark = Watermark {
             place,
             last_sync_at: Some(Timestamp::now().to_string()),
@@ -238,8 +239,8 @@ impl<'s, 'a> Writer<'s, 'a> {
         watermark.to_value()
     }
 
-    /// Fetches changes of what was just written. One that fails is for later; a source that cannot be
-    /// reached is not asked again.
+    /// Fetches changes of the written records. A failed one is left for later; an unreachable
+    /// source is not tried again.
     async fn fetch(&mut self, names: Vec<String>) -> Result<(), ScmError> {
         for name in names {
             let fetched = self.this.patch_unless_here(&name);
@@ -253,7 +254,7 @@ impl<'s, 'a> Writer<'s, 'a> {
         Ok(())
     }
 
-    /// A synchronisation that found nothing new has taken place all the same.
+    /// Records a synchronisation without new records.
     async fn touch(&mut self, read: &Watermark) -> Result<(), ScmError> {
         if self.has_written || self.stored.is_none() {
             return Ok(());

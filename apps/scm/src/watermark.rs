@@ -1,12 +1,13 @@
-//! How far a synchronisation has come: a value in `logbook.kv`, moved with the records it stands for.
+//! Watermarks: the progress of a synchronisation, a value in `logbook.kv` that moves with its
+//! records.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Where watermarks are kept. Nothing else is written outside of `scm.*`.
+/// Namespace of watermarks. Nothing else is written outside of `scm.*`.
 pub const NAMESPACE: &str = "scm.sync";
 
-/// What is synchronised. Each has its own watermark.
+/// Streams of records. Each has its own watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
@@ -18,7 +19,7 @@ pub enum Stream {
     Gitlab,
     /// Merge requests of a GitLab project.
     GitlabMr,
-    /// What was said about them.
+    /// Reviews of a GitLab project.
     GitlabReviews,
 }
 
@@ -36,37 +37,36 @@ impl Stream {
     }
 }
 
-/// A watermark, version 2; the flat form of version 1 is read as well (T58).
+/// A watermark, version 2; the flat form of version 1 is read as well.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watermark {
-    /// The place itself: `last_rev`, or `last_commit_sha` and `last_commit_ts`, and so on.
+    /// The position: `last_rev`, or `last_commit_sha` and `last_commit_ts`, and so on.
     pub place: Map<String, Value>,
     /// When it moved last, as RFC 3339 text.
     pub last_sync_at: Option<String>,
-    /// How many records the synchronisation that moved it has brought so far.
+    /// Records of the synchronisation that moved it, so far.
     pub last_sync_count: u64,
 }
 
 impl Watermark {
-    /// Reads a stored value; what is missing or no object is the beginning.
+    /// Parses a stored value; a missing or invalid one is the beginning.
     pub fn read(value: Option<&Value>) -> Self {
         let Some(Value::Object(fields)) = value else {
             return Self::default();
         };
         let empty = Map::new();
         let object = |name: &str| fields.get(name).and_then(Value::as_object);
-        let (place, stats) = match fields.contains_key("version") {
-            true => (
+        let (place, stats) = if fields.contains_key("version") {
+            (
                 object("watermark").unwrap_or(&empty).clone(),
                 object("stats").unwrap_or(&empty),
-            ),
-            false => {
-                let is_place = |(name, _): &(&String, &Value)| {
-                    !matches!(name.as_str(), "last_sync_at" | "last_sync_count")
-                };
-                let pair = |(name, value): (&String, &Value)| (name.clone(), upgraded(name, value));
-                (fields.iter().filter(is_place).map(pair).collect(), fields)
-            }
+            )
+        } else {
+            let is_place = |(name, _): &(&String, &Value)| {
+                !matches!(name.as_str(), "last_sync_at" | "last_sync_count")
+            };
+            let pair = |(name, value): (&String, &Value)| (name.clone(), upgraded(name, value));
+            (fields.iter().filter(is_place).map(pair).collect(), fields)
         };
         let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
         Self {
@@ -79,7 +79,7 @@ impl Watermark {
         }
     }
 
-    /// As it is stored.
+    /// The stored value.
     pub fn to_value(&self) -> Value {
         json!({
             "version": 2,
@@ -92,7 +92,7 @@ impl Watermark {
     }
 }
 
-/// Version 1 wrote numbers of revisions as text at times.
+/// Version 1 sometimes stored revision numbers as text.
 fn upgraded(name: &str, value: &Value) -> Value {
     let number = value.as_str().and_then(|text| text.parse::<i64>().ok());
     match number.filter(|_| name == "last_rev") {
@@ -105,7 +105,7 @@ fn upgraded(name: &str, value: &Value) -> Value {
 mod tests {
     use super::*;
 
-    /// Facts 11: version 1 is upgraded when it is read; what is none is the beginning.
+    /// Version 1 is upgraded when it is read; what is none is the beginning.
     #[test]
     fn both_versions_are_read() {
         let flat = json!({"last_rev": "100", "last_sync_at": "t", "last_sync_count": 3});

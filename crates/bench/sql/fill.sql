@@ -1,5 +1,5 @@
 -- Fills a queue from inside the server through consign's own functions, p_batch messages per
--- transaction. One at a time makes as many runs as messages, like producers that enqueue one each.
+-- transaction. One at a time makes as many batches as messages, like producers that enqueue one each.
 CREATE SCHEMA consign_bench;
 CREATE TABLE consign_bench.row (at timestamptz NOT NULL);
 CREATE PROCEDURE consign_bench.fill(p_queue text, p_messages int, p_batch int, p_payload jsonb)

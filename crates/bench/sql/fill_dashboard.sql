@@ -18,6 +18,8 @@ BEGIN
         SELECT id, at, queue, 'key-' || id, NULL, jsonb_build_object('number', id, 'text', repeat('x', 150)),
                CASE WHEN id % 4 = 0 THEN jsonb_build_object('correlation_id', 'case-' || id / 16) ELSE '{}' END
             FROM fill ORDER BY id;
+    INSERT INTO consign.message_key (queue, key, message_id, at, digest)
+        SELECT queue, key, id, created_at, consign.digest(payload) FROM consign.message WHERE key IS NOT NULL ORDER BY id;
     PERFORM setval('consign.message_id_seq', p_messages);
     INSERT INTO consign.attempt (message_id, fence, claimed_at, finished_at, attempt_no, outcome, token, owner, code)
         SELECT id, v_fence, at, at, 1, CASE state WHEN 'dead' THEN 'dead' ELSE 'delivered' END::consign.outcome, v_token, 'worker',
@@ -27,10 +29,10 @@ BEGIN
         SELECT id, queue, at, 1, 'code_' || id % 5 FROM fill WHERE state = 'dead' ORDER BY id;
     INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts)
         SELECT id, queue, at, 'by hand', 0, 0 FROM fill WHERE state = 'held' ORDER BY id;
-    INSERT INTO consign.ready (queue, due_at, apart, ids, tries, attempts)
+    INSERT INTO consign.ready (queue, due_at, isolated, ids, tries, attempts)
         SELECT queue, min(at), false, array_agg(id ORDER BY id), array_fill(0, ARRAY[count(*)::int]), array_fill(0, ARRAY[count(*)::int])
-            FROM (SELECT *, (row_number() OVER (PARTITION BY queue ORDER BY id) - 1) / 200 AS run FROM fill WHERE state = 'ready') r
-            GROUP BY queue, run ORDER BY min(id);
+            FROM (SELECT *, (row_number() OVER (PARTITION BY queue ORDER BY id) - 1) / 200 AS batch FROM fill WHERE state = 'ready') r
+            GROUP BY queue, batch ORDER BY min(id);
     INSERT INTO consign.audit (at, actor, action, queue, message_id, reason)
         SELECT at, 'operator', CASE WHEN id % 3 = 0 THEN 'hold' ELSE 'requeue' END, queue, id, 'by hand'
             FROM fill WHERE id % 50 = 1 ORDER BY id;

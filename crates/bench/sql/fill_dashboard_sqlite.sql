@@ -19,10 +19,10 @@ INSERT INTO dead (message_id, queue, at, attempt_no, code)
     SELECT id, queue, at, 1, 'code_' || id % 5 FROM fill WHERE state = 'dead' ORDER BY id;
 INSERT INTO held (message_id, queue, at, reason, tries, attempts)
     SELECT id, queue, at, 'by hand', 0, 0 FROM fill WHERE state = 'held' ORDER BY id;
-INSERT INTO ready (queue, due_at, apart, ids, tries, attempts)
+INSERT INTO ready (queue, due_at, isolated, ids, tries, attempts)
     SELECT queue, min(at), 0, json_group_array(id), json_group_array(0), json_group_array(0)
-        FROM (SELECT *, (row_number() OVER (PARTITION BY queue ORDER BY id) - 1) / 200 AS run FROM fill WHERE state = 'ready' ORDER BY id)
-        GROUP BY queue, run ORDER BY min(id);
+        FROM (SELECT *, (row_number() OVER (PARTITION BY queue ORDER BY id) - 1) / 200 AS batch FROM fill WHERE state = 'ready' ORDER BY id)
+        GROUP BY queue, batch ORDER BY min(id);
 INSERT INTO audit (at, actor, action, queue, message_id, reason)
     SELECT at, 'operator', CASE WHEN id % 3 = 0 THEN 'hold' ELSE 'requeue' END, queue, id, 'by hand'
         FROM fill WHERE id % 50 = 1 ORDER BY id;

@@ -27,7 +27,7 @@ impl Backend {
             .await?;
         match &rows[..] {
             [row] => Ok(Self::looked_at(row.try_get("pid")?)),
-            // Without knowing which one works, its time says nothing.
+            // Without knowing which one works, its time is meaningless.
             _ => Ok(None),
         }
     }

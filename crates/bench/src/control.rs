@@ -8,7 +8,7 @@ use sqlx::{Connection, PgConnection, Row, types::Json};
 
 use crate::{
     backend::Backend,
-    drain::{Worked, Worker},
+    drain::{WorkStep, Worker},
     subject::payload,
 };
 
@@ -97,7 +97,7 @@ impl ControlWorker {
 }
 
 impl Worker for ControlWorker {
-    async fn work(&mut self, limit: u32) -> Result<Option<Worked>> {
+    async fn work(&mut self, limit: u32) -> Result<Option<WorkStep>> {
         let started = Instant::now();
         let ids = self.claim(limit).await?;
         if ids.is_empty() {
@@ -105,7 +105,7 @@ impl Worker for ControlWorker {
         }
         let claimed = Instant::now();
         self.settle(&ids).await?;
-        Ok(Some(Worked {
+        Ok(Some(WorkStep {
             messages: u32::try_from(ids.len())?,
             claim: claimed - started,
             settle: claimed.elapsed(),

@@ -6,13 +6,13 @@ use anyhow::{Result, ensure};
 
 /// What one claim and its settle did.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Worked {
+pub(crate) struct WorkStep {
     pub(crate) messages: u32,
     pub(crate) claim: Duration,
     pub(crate) settle: Duration,
 }
 
-impl Worked {
+impl WorkStep {
     pub(crate) fn took(&self) -> Duration {
         self.claim + self.settle
     }
@@ -21,7 +21,7 @@ impl Worked {
 /// One worker of a queue: it claims, does nothing with the messages, and settles.
 pub(crate) trait Worker: Send + 'static {
     /// Claims up to `limit` messages and reports all of them delivered. `None`: nothing is due.
-    fn work(&mut self, limit: u32) -> impl Future<Output = Result<Option<Worked>>> + Send;
+    fn work(&mut self, limit: u32) -> impl Future<Output = Result<Option<WorkStep>>> + Send;
 }
 
 /// Messages per second while one worker drains `messages` by `limit`.
@@ -83,7 +83,7 @@ pub(crate) async fn steps(
     messages: u32,
     limit: u32,
     time_max: Duration,
-) -> Result<Vec<Worked>> {
+) -> Result<Vec<WorkStep>> {
     let started = Instant::now();
     let mut steps = Vec::new();
     let mut drained = 0;
@@ -98,8 +98,8 @@ pub(crate) async fn steps(
 }
 
 /// Messages per second over some steps.
-pub(crate) fn rate_of(steps: &[Worked]) -> f64 {
+pub(crate) fn rate_of(steps: &[WorkStep]) -> f64 {
     let messages: u32 = steps.iter().map(|step| step.messages).sum();
-    let took: Duration = steps.iter().map(Worked::took).sum();
+    let took: Duration = steps.iter().map(WorkStep::took).sum();
     f64::from(messages) / took.as_secs_f64()
 }

@@ -8,7 +8,7 @@ use sqlx::{Connection, PgConnection, Row};
 
 use crate::{Options, Scale, scenarios::Plan, subject::PAYLOAD_BYTES};
 
-/// Settings that are told even at their defaults.
+/// Settings that are reported even at their defaults.
 const SETTINGS: &[&str] = &[
     "autovacuum",
     "autovacuum_naptime",
@@ -40,7 +40,7 @@ pub struct Environment {
     pub memory_gib: f64,
     /// Kind and release of the operating system.
     pub system: String,
-    /// Load averages when the run began: above zero, somebody else was at work too.
+    /// Load averages when the run began: above zero, other processes ran too.
     pub load: String,
     /// Version of consign.
     pub consign: &'static str,

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as the benchmark speaks, on both sides: what it costs should be consign's cost.
+//! As much of HTTP/1.1 as the benchmark needs, on both sides: what it costs should be consign's cost.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use tokio::{
 
 /// The head of a request or an answer, and its body.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct HttpMessage {
     pub(crate) first_line: String,
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Received {
+impl HttpMessage {
     /// A header's value, by its name in small letters.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
@@ -26,12 +26,12 @@ impl Received {
 }
 
 /// Reads one request or answer; none when the other side has closed in between.
-pub(crate) async fn receive(stream: &mut BufReader<TcpStream>) -> Result<Option<Received>> {
+pub(crate) async fn receive(stream: &mut BufReader<TcpStream>) -> Result<Option<HttpMessage>> {
     let mut first_line = String::new();
     if stream.read_line(&mut first_line).await? == 0 {
         return Ok(None);
     }
-    let mut received = Received {
+    let mut received = HttpMessage {
         first_line: first_line.trim_end().to_owned(),
         headers: Vec::new(),
         body: Vec::new(),
@@ -92,7 +92,7 @@ impl Client {
     }
 
     /// Posts JSON and waits for an answer in the two hundreds.
-    pub(crate) async fn post(&mut self, path: &str, body: &str) -> Result<Received> {
+    pub(crate) async fn post(&mut self, path: &str, body: &str) -> Result<HttpMessage> {
         self.post_with(path, &[], body).await
     }
 
@@ -102,7 +102,7 @@ impl Client {
         path: &str,
         headers: &[(&str, &str)],
         body: &str,
-    ) -> Result<Received> {
+    ) -> Result<HttpMessage> {
         let mut request = format!("POST {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
         for (name, value) in headers {
             request.push_str(&format!("{name}: {value}\r\n"));
@@ -124,7 +124,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Asks for a page as a browser does, and returns how long its first byte took.
+    /// Requests a page as a browser does, and returns how long its first byte took.
     pub(crate) async fn page(&mut self, path: &str) -> Result<Duration> {
         let sent = Instant::now();
         self.ask(path, "text/html").await?;
@@ -152,7 +152,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads what comes, to nobody's profit, until nothing comes any more.
+    /// Reads and discards until the end.
     pub(crate) async fn drain(mut self) -> Result<()> {
         let mut bytes = vec![0; 64 * 1024];
         while self.stream.read(&mut bytes).await? > 0 {}

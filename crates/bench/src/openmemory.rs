@@ -99,14 +99,14 @@ impl OpenMemory {
     }
 }
 
-/// A server that says it is well and never answers anything else.
+/// A server that answers health checks and hangs on everything else.
 #[derive(Debug)]
-pub(crate) struct Hanging {
+pub(crate) struct HangingServer {
     address: SocketAddr,
     _listening: JoinSet<()>,
 }
 
-impl Hanging {
+impl HangingServer {
     pub(crate) async fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -114,7 +114,7 @@ impl Hanging {
         listening.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                // Whoever loses patience leaves a broken connection behind, as it should.
+                // A client that times out leaves a broken connection behind.
                 connections.spawn(async move { drop(answer(stream).await) });
             }
         });

@@ -88,7 +88,7 @@ pub enum Scenario {
     Workers,
     /// A claim with 1,000,000 waiting
     Depth,
-    /// A drain while somebody holds a snapshot open
+    /// A drain while a session holds a snapshot open
     Snapshot,
     /// Durable claim and settle on SQLite
     Sqlite,
@@ -118,6 +118,8 @@ pub enum Scenario {
     Scm,
     /// Pages of the dashboard over 1,000,000 messages, and what its viewers cost
     Dashboard,
+    /// What it costs to let history end, beside a plain DELETE
+    Retention,
     /// What hostile clients cost the others; only when it is named
     Attack,
 }
@@ -172,6 +174,7 @@ impl Scenario {
             Self::Memory => "memory",
             Self::Scm => "scm",
             Self::Dashboard => "dashboard",
+            Self::Retention => "retention",
             Self::Attack => "attack",
         }
     }
@@ -200,7 +203,7 @@ pub(crate) struct Counts {
     pub(crate) depth_shallow: u32,
     pub(crate) depth_claims: u32,
     pub(crate) snapshot: u32,
-    /// The control may become so slow that somebody must stop it.
+    /// The control may become so slow that it is stopped.
     pub(crate) snapshot_control_max: Duration,
     pub(crate) sqlite: u32,
     pub(crate) listed: u32,
@@ -236,12 +239,22 @@ pub(crate) struct Counts {
     pub(crate) commits: u32,
     /// Messages behind the dashboard, one in a hundred of them dead.
     pub(crate) dashboard: u32,
-    /// How often each page is asked for.
+    /// How often each page is requested.
     pub(crate) dashboard_calls: u32,
     /// How long viewers look.
     pub(crate) viewing: Duration,
     /// How long each attack lasts, and as long it is quiet before.
     pub(crate) attack: Duration,
+    /// Messages in ten ranges.
+    pub(crate) retained: u32,
+    /// How long traffic is measured with and without departures.
+    pub(crate) retained_traffic: Duration,
+    /// How many ranges are many.
+    pub(crate) ranges: u32,
+    /// Messages in many ranges and in few; ten times as many in batches.
+    pub(crate) ranges_messages: u32,
+    /// Messages in a SQLite file, a tenth of which stays.
+    pub(crate) retained_sqlite: u32,
 }
 
 impl Scale {
@@ -289,6 +302,11 @@ const SMOKE: Counts = Counts {
     dashboard_calls: 2,
     viewing: Duration::from_secs(1),
     attack: Duration::from_secs(1),
+    retained: 20_000,
+    retained_traffic: Duration::from_millis(500),
+    ranges: 20,
+    ranges_messages: 100,
+    retained_sqlite: 5_000,
 };
 
 const QUICK: Counts = Counts {
@@ -324,6 +342,11 @@ const QUICK: Counts = Counts {
     dashboard_calls: 20,
     viewing: Duration::from_secs(10),
     attack: Duration::from_secs(15),
+    retained: 1_000_000,
+    retained_traffic: Duration::from_secs(10),
+    ranges: 200,
+    ranges_messages: 1_000,
+    retained_sqlite: 200_000,
 };
 
 const FULL: Counts = Counts {
@@ -359,4 +382,9 @@ const FULL: Counts = Counts {
     dashboard_calls: 50,
     viewing: Duration::from_secs(20),
     attack: Duration::from_secs(15),
+    retained: 10_000_000,
+    retained_traffic: Duration::from_secs(30),
+    ranges: 200,
+    ranges_messages: 5_000,
+    retained_sqlite: 2_000_000,
 };

@@ -18,7 +18,7 @@ use tokio::{
 
 /// How long a process may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What would change what the configuration file says.
+/// Variables that would override the configuration file.
 const VARIABLES: &[&str] = &[
     "DATABASE_URL",
     "POSTGRES_DSN",
@@ -85,6 +85,10 @@ impl Program {
                 consign.env_remove(&name);
             }
         }
+        // Its database has every app; payments are claimed by the scenarios themselves.
+        consign
+            .env("CONSIGN_APPS", "orders,payments,memory,scm")
+            .env("CONSIGN_PAYMENTS__RAIL", "none");
         Ok(consign)
     }
 
@@ -95,7 +99,7 @@ impl Program {
         let mut child = consign.spawn().context("start consign")?;
         let stdout = child.stdout.take().context("invariant: piped")?;
         let mut lines = BufReader::new(stdout).lines();
-        // Its first line says that it is up, and where.
+        // Its first line has the address it listens on.
         let line = timeout(PATIENCE, lines.next_line()).await;
         let Ok(Ok(Some(line))) = line else {
             let said = self.said(name);
@@ -125,7 +129,7 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     /// Where it listens, if it does.
     url: Option<String>,
-    /// Kept open: a closed standard output is another thing than a silent one.
+    /// Kept open: a closed standard output would change its behaviour.
     _lines: Lines<BufReader<ChildStdout>>,
 }
 
@@ -141,7 +145,7 @@ impl Process {
         Ok(self.child.kill().await?)
     }
 
-    /// Asks it to end, and returns how it did.
+    /// Stops it, and returns its exit status.
     pub(crate) async fn terminate(mut self) -> Result<ExitStatus> {
         let pid = Pid::from_raw(i32::try_from(self.pid)?).context("invariant: not zero")?;
         kill_process(pid, Signal::TERM)?;

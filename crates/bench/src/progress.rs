@@ -1,4 +1,4 @@
-//! What workers got done, as the database knows it.
+//! The progress of workers, read from the database.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Progress {
         Ok(Self { connection, after })
     }
 
-    /// Waits until nothing is ready and nobody holds a lease.
+    /// Waits until nothing is ready or leased.
     pub(crate) async fn until_nothing_left(&mut self) -> Result<()> {
         let mut looks = interval(LOOK_EVERY);
         let nothing_left = async {

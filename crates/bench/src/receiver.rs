@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::http::receive;
 
-/// An HTTP server that answers every delivery with 200, or with nothing while it is told to hang.
+/// An HTTP server that answers every delivery with 200, or with nothing while it hangs.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     address: SocketAddr,
@@ -115,14 +115,14 @@ async fn answer(stream: TcpStream, state: &State) -> Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some(request) = receive(&mut stream).await? {
         if state.hangs.load(Relaxed) {
-            // Whoever waits for this answer waits in vain, until it is gone.
+            // Never answered.
             return std::future::pending().await;
         }
         if !state.pause.is_zero() {
             drop(timeout(state.pause, std::future::pending::<()>()).await);
         }
         let key = request.header("idempotency-key").context("no key")?;
-        // Counted before it is answered: an answer that nobody hears is a delivery all the same.
+        // Counted before it is answered: a delivery counts even if its answer is lost.
         *lock(&state.by_key).entry(key.to_owned()).or_default() += 1;
         *lock(&state.last) = Some(Instant::now());
         state.seen.send_modify(|seen| *seen += 1);

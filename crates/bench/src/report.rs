@@ -27,7 +27,7 @@ pub struct ScenarioReport {
     pub scenario: Scenario,
     /// What was measured.
     pub figures: Vec<Figure>,
-    /// What to know when reading them.
+    /// Notes for the reader.
     pub notes: Vec<String>,
     /// How long all of it took, preparation included.
     pub took_s: f64,

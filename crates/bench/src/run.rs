@@ -13,7 +13,7 @@ use crate::{
 
 /// Runs the scenarios one after the other.
 ///
-/// `server` is the URL of a PostgreSQL server; without one only SQLite is measured. `say` is told
+/// `server` is the URL of a PostgreSQL server; without one only SQLite is measured. `say` gets
 /// what is going on, a line at a time. Needs a runtime with several threads.
 pub async fn run(
     options: &Options,
@@ -64,7 +64,7 @@ fn measuring(scenario: Scenario, plan: Plan) -> JoinSet<Result<Answer>> {
     task
 }
 
-/// The scenarios that were asked for; by default all that can be run.
+/// The requested scenarios; by default all that can be run.
 fn chosen(options: &Options, server: Option<&str>, report: &mut Report) -> Result<Vec<Scenario>> {
     let mut chosen: Vec<Scenario> = options.named().collect();
     chosen.dedup();
@@ -83,7 +83,7 @@ fn chosen(options: &Options, server: Option<&str>, report: &mut Report) -> Resul
         && let Some(scenario) = options.named().find(|s| s.needs_program())
     {
         bail!(
-            "scenario {} measures processes and needs to know the program: build consign beside this one, or \
+            "scenario {} measures processes and needs the program: build consign beside this one, or \
              name it with --program PATH",
             scenario.as_str()
         );

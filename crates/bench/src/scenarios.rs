@@ -12,6 +12,7 @@ mod memory;
 mod orders;
 mod payments;
 mod pickup;
+mod retention;
 mod scm;
 mod snapshot;
 mod sqlite;
@@ -28,10 +29,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{Figure, Scenario, options::Counts, process::Program, scratch::Scratch};
 
-/// What a scenario answers: figures, and what to know when reading them.
+/// The result of a scenario: figures, and notes for the reader.
 pub(crate) type Answer = (Vec<Figure>, Vec<String>);
 
-/// How the scenarios are to be run.
+/// The options of a run.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) server: Option<String>,
@@ -50,7 +51,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     fn say(&self, text: impl AsRef<str>) {
-        // Whoever listened may have gone; the figures are the result.
+        // The listener may be gone; the figures are the result.
         self.lines
             .send(format!("  {}", text.as_ref()))
             .unwrap_or_default();
@@ -80,7 +81,7 @@ pub(crate) async fn run(scenario: Scenario, plan: &Plan) -> Result<Answer> {
             Err(error) => Err(error.into()),
         },
     };
-    // The first error is the one to tell.
+    // The first error is reported.
     match (answer, scratch.remove().await) {
         (Err(error), _) => Err(error),
         (Ok(_), Err(error)) => Err(error),
@@ -111,6 +112,7 @@ async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<A
         Scenario::Payments => Box::pin(payments::run(plan, scratch)).await,
         Scenario::Memory => Box::pin(memory::run(plan, scratch)).await,
         Scenario::Scm => Box::pin(scm::run(plan, scratch)).await,
+        Scenario::Retention => Box::pin(retention::run(plan, scratch)).await,
         Scenario::Dashboard => Box::pin(dashboard::run(plan, scratch)).await,
         Scenario::Attack | Scenario::Sqlite => bail!("invariant: they make their own schema"),
     }

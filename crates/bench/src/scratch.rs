@@ -22,7 +22,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the database. One that exists is somebody's, and is not touched.
+    /// Creates the database. An existing one is rejected, not reused.
     pub(crate) async fn create(server: &str, what: &str) -> Result<Self> {
         let name = format!("consign_bench_{what}_{}", std::process::id());
         let mut maintenance = connect(server).await?;
@@ -49,9 +49,10 @@ impl Scratch {
         let mut options = PostgresOptions::new(self.url.clone());
         // The binary under test has every app.
         options.components.extend([
+            consign_memory::store::POSTGRES_COMPONENT,
             consign_orders::store::POSTGRES_COMPONENT,
             consign_payments::store::POSTGRES_COMPONENT,
-            consign_scm_store::POSTGRES_COMPONENT,
+            consign_scm_app::POSTGRES_COMPONENT,
         ]);
         consign_postgres::migrate(&options).await?;
         let mut connection = self.connect().await?;

@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use consign_kernel::{Claim, NewMessage, QueueName, Report, SettleAnswer, Store};
 use serde_json::{Value, json};
 
-use crate::drain::{Worked, Worker};
+use crate::drain::{WorkStep, Worker};
 
 /// Bytes of every payload, as compact JSON.
 pub(crate) const PAYLOAD_BYTES: usize = 200;
@@ -70,7 +70,7 @@ impl StoreWorker {
 }
 
 impl Worker for StoreWorker {
-    async fn work(&mut self, limit: u32) -> Result<Option<Worked>> {
+    async fn work(&mut self, limit: u32) -> Result<Option<WorkStep>> {
         let claim = Claim::new(self.queue.clone(), self.owner.as_str(), limit);
         let started = Instant::now();
         let Some(lease) = self.store.claim(&claim).await? else {
@@ -82,7 +82,7 @@ impl Worker for StoreWorker {
         let reports: Vec<Report> = lease.messages.iter().map(delivered).collect();
         match self.store.settle(lease.token, &reports).await? {
             SettleAnswer::Settled(recorded) if recorded.len() == reports.len() => {
-                Ok(Some(Worked {
+                Ok(Some(WorkStep {
                     messages: u32::try_from(recorded.len())?,
                     claim: claimed - started,
                     settle: claimed.elapsed(),

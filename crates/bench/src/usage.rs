@@ -1,4 +1,4 @@
-//! What processes have used so far, as Linux tells.
+//! Resource usage of processes, from Linux.
 
 use std::{fs, time::Duration};
 

@@ -8,8 +8,11 @@ pub(crate) mod clock;
 pub(crate) mod concurrency;
 pub(crate) mod ending;
 pub(crate) mod enqueue;
+pub(crate) mod erase;
+pub(crate) mod erase_races;
 pub(crate) mod expire;
 pub(crate) mod fence;
+pub(crate) mod heartbeat;
 pub(crate) mod late;
 pub(crate) mod limits;
 pub(crate) mod list;
@@ -18,7 +21,6 @@ pub(crate) mod order;
 pub(crate) mod pages;
 pub(crate) mod payload;
 pub(crate) mod poison;
-pub(crate) mod pulse;
 pub(crate) mod queues;
 pub(crate) mod races;
 pub(crate) mod read;
@@ -28,6 +30,11 @@ pub(crate) mod redrive_races;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod resolve;
+pub(crate) mod retention;
+pub(crate) mod retention_keys;
+pub(crate) mod retention_size;
+pub(crate) mod retention_steps;
+pub(crate) mod retention_totals;
 pub(crate) mod settle;
 pub(crate) mod uncertain;
 pub(crate) mod wait;
@@ -43,30 +50,30 @@ macro_rules! each_case {
                 ids_grow_in_order_of_enqueueing
                 a_committed_enqueue_is_delivered
                 a_rolled_back_enqueue_is_never_delivered
-                a_rolled_back_ordered_enqueue_takes_no_turn
-                an_unknown_queue_refuses_the_whole_batch
+                a_rolled_back_ordered_enqueue_leaves_no_group_head
+                an_unknown_queue_refuses_the_whole_call
                 one_key_is_one_message
-                one_key_is_one_message_within_a_batch
+                one_key_is_one_message_within_a_call
                 a_key_is_unique_in_its_queue_only
                 a_key_with_another_payload_is_a_conflict
                 a_key_with_another_group_is_a_conflict
-                a_conflict_within_a_batch_writes_nothing
+                a_conflict_within_a_call_writes_nothing
                 headers_and_delay_are_not_part_of_a_keys_identity
                 payloads_compare_by_value
                 every_kind_of_payload_survives
                 an_enqueue_of_nothing_answers_nothing
                 ten_thousand_messages_fit_in_one_call
-                a_batch_over_several_queues_lands_in_each
+                a_call_over_several_queues_lands_in_each
                 a_delayed_message_rests_until_its_time
-                delays_in_one_batch_are_kept_apart;
+                delays_in_one_call_make_separate_batches;
             claim:
                 a_claim_runs_from_now_for_the_queues_lease_time
                 a_claim_may_name_its_own_lease_time
                 an_empty_queue_has_nothing_to_claim
                 the_oldest_due_come_first
-                a_limit_splits_a_run_and_the_rest_keeps_its_place
-                a_claim_gathers_several_runs
-                a_run_longer_than_the_cap_is_claimed_in_order
+                a_limit_splits_a_batch_and_the_rest_keeps_its_place
+                a_claim_gathers_several_batches
+                a_batch_longer_than_the_cap_is_claimed_in_order
                 fences_grow_and_tokens_differ
                 a_leased_message_is_not_claimed_again
                 queues_do_not_share_their_messages
@@ -78,9 +85,9 @@ macro_rules! each_case {
                 a_claim_takes_no_more_bytes_than_its_queue_allows
                 a_claim_may_ask_for_fewer_bytes
                 a_message_beyond_the_bytes_is_claimed_alone
-                bytes_are_counted_over_several_runs
+                bytes_are_counted_over_several_batches
                 headers_count_too
-                a_suspect_run_split_by_bytes_stays_suspect
+                a_suspect_batch_split_by_bytes_stays_suspect
                 small_messages_are_claimed_as_before;
             ending:
                 a_claim_cannot_ask_for_more_time_than_its_queue_allows
@@ -141,10 +148,10 @@ macro_rules! each_case {
                 the_kernels_own_code_cannot_be_borrowed
                 a_token_speaks_for_its_own_lease_only
                 a_token_from_a_lost_timeline_is_refused;
-            pulse:
+            heartbeat:
                 what_processes_do_adds_up_by_queue_and_minute
                 processes_show_until_nobody_has_heard_of_them_for_a_day
-                a_pulse_that_cannot_be_true_is_refused
+                an_impossible_heartbeat_is_refused
                 no_more_processes_are_kept_than_were_heard_of_last
                 whoever_looks_at_a_payload_is_recorded;
             uncertain:
@@ -172,9 +179,9 @@ macro_rules! each_case {
                 tries_and_losses_count_together;
             poison:
                 what_comes_back_from_an_expiry_comes_back_in_halves
-                a_suspect_run_is_not_leased_with_others
-                older_messages_pass_over_a_suspect_run
-                a_suspect_run_split_by_a_limit_stays_suspect
+                a_suspect_batch_is_not_leased_with_others
+                older_messages_pass_over_a_suspect_batch
+                a_suspect_batch_split_by_a_limit_stays_suspect
                 a_message_that_was_reported_is_no_suspect
                 poison_is_isolated_and_its_neighbours_delivered
                 two_poisons_do_not_hide_each_other
@@ -185,22 +192,22 @@ macro_rules! each_case {
                 messages_without_a_group_wait_for_nobody
                 an_unordered_queue_ignores_groups
                 the_same_group_in_two_queues_is_two_groups
-                a_retried_message_keeps_its_turn
-                an_expired_message_keeps_its_turn
-                a_released_message_keeps_its_turn
+                a_retried_message_stays_group_head
+                an_expired_message_stays_group_head
+                a_released_message_stays_group_head
                 a_dead_message_blocks_its_group_until_delivered
                 a_dead_message_lets_its_group_continue
                 a_death_by_expiry_is_a_death_to_its_group
                 a_requeued_message_waits_while_its_group_is_busy
                 a_held_message_blocks_its_group
                 a_held_waiting_message_keeps_its_place
-                a_held_waiting_message_may_return_before_its_turn
+                a_held_waiting_message_may_return_before_it_is_head
                 many_held_messages_keep_their_places
                 a_held_waiting_message_may_find_its_group_free
                 an_uncertain_message_held_blocks_its_group
                 a_waiting_message_keeps_its_delay
                 a_drained_group_starts_afresh
-                a_settle_passes_the_turn_in_many_groups
+                a_settle_promotes_in_many_groups
                 a_thousand_groups_drain_in_order;
             operate:
                 a_paused_queue_gives_nothing_out
@@ -213,7 +220,7 @@ macro_rules! each_case {
                 only_held_messages_can_be_unheld
                 moves_answer_by_id_and_each_id_once
                 a_held_message_keeps_its_tries
-                a_hold_leaves_the_rest_of_a_run_in_order
+                a_hold_leaves_the_rest_of_a_batch_in_order
                 delivered_is_final;
             resolve:
                 a_held_message_may_be_resolved_as_delivered
@@ -223,7 +230,7 @@ macro_rules! each_case {
                 only_held_messages_can_be_resolved
                 a_resolved_message_lets_its_group_move_on
                 a_message_resolved_as_dead_blocks_its_group
-                a_message_held_while_it_waited_passes_no_turn
+                a_message_held_while_it_waited_promotes_no_other
                 many_are_resolved_in_one_call;
             audit:
                 moving_nothing_answers_nothing
@@ -237,14 +244,14 @@ macro_rules! each_case {
                 a_late_success_puts_later_claims_in_doubt
                 a_result_is_late_before_the_lease_is_taken_back
                 a_live_lease_has_no_late_results
-                only_who_lost_a_message_can_witness
+                only_a_lost_lease_records_late_results
                 what_was_released_or_settled_was_not_lost
                 a_held_message_may_have_been_delivered_after_all
                 the_first_late_result_stands
                 late_results_come_in_order_of_time
                 a_late_result_is_cut_like_any_report
-                a_message_named_twice_refuses_the_witness
-                many_witnesses_leave_one_record;
+                a_message_named_twice_refuses_late_results
+                late_results_at_once_leave_one_record;
             redrive:
                 a_redrive_requeues_the_dead_by_id
                 a_redrive_takes_its_queue_and_code_only
@@ -272,6 +279,77 @@ macro_rules! each_case {
                 many_steppers_move_each_message_once
                 many_steppers_keep_the_rate_together
                 a_redrive_races_people_and_deaths;
+            erase:
+                an_erasure_removes_content_and_keeps_history
+                an_erasure_is_in_the_audit_and_in_lists
+                what_is_not_final_is_not_erased
+                erasing_again_changes_nothing
+                messages_are_erased_by_key
+                messages_are_erased_by_correlation_id
+                an_erased_message_is_not_sent_again
+                a_late_result_of_an_erased_message_has_no_content
+                a_key_is_compared_after_its_message_was_erased
+                a_dead_head_of_a_blocked_group_is_not_erased
+                an_erasure_needs_a_name_a_reason_and_a_bound;
+            erase_races:
+                an_erased_message_leaves_with_its_erasure
+                an_erasure_restarts_a_departure
+                an_archive_is_cleared_of_an_erasure_once
+                an_erasure_races_a_requeue
+                an_erasure_races_late_results;
+            retention:
+                nothing_leaves_by_default
+                delivered_messages_leave_after_their_time
+                dead_messages_leave_after_theirs
+                what_is_not_finished_never_leaves
+                times_count_from_the_last_event
+                a_late_result_prolongs_a_messages_time
+                a_queue_that_keeps_longer_keeps_its_messages
+                a_policy_change_takes_effect_at_once
+                a_blocked_group_keeps_its_dead_head
+                what_left_is_gone_for_every_read
+                audit_entries_leave_with_their_message
+                what_left_cannot_be_settled_again
+                ids_are_not_used_again
+                the_departed_are_counted_for_ever
+                doctor_is_clean_after_departures;
+            retention_steps:
+                a_departure_has_every_record
+                many_messages_leave_in_steps
+                a_requeue_keeps_a_dead_message
+                a_record_about_a_message_restarts_its_departure
+                a_departure_under_way_keeps_its_times
+                a_policy_change_gives_up_a_departure
+                an_archive_is_required_unless_the_policy_says_otherwise
+                one_process_at_a_time_maintains
+                a_lost_maintenance_lease_changes_nothing
+                a_departure_goes_on_after_its_process
+                a_departure_that_is_over_stays_over
+                the_departure_is_on_record
+                names_nobody_could_record_are_refused;
+            retention_totals:
+                totals_count_what_is_there_and_what_has_left
+                deaths_stay_in_the_totals_after_a_requeue
+                the_totals_of_a_queue_never_go_backwards
+                a_pass_is_recorded_with_its_end
+                only_the_maintenance_records_a_pass
+                samples_show_how_a_queue_grows
+                of_an_hour_the_last_sample_stays
+                samples_are_kept_for_a_week;
+            retention_size:
+                by_size_delivered_messages_leave_before_their_time
+                by_size_the_oldest_leave_first
+                by_size_nothing_leaves_that_its_queue_keeps_for_ever
+                by_size_an_archive_is_still_required
+                by_size_a_policy_change_gives_up_a_departure
+                the_size_of_the_database_grows_with_its_messages;
+            retention_keys:
+                a_key_outlives_its_message
+                a_key_compares_numbers_by_value_after_its_message_left
+                a_key_names_one_message_at_a_time
+                a_forgotten_key_is_free
+                keys_are_forgotten_a_few_at_a_time
+                a_key_stays_while_its_message_does;
             queues:
                 a_queue_keeps_every_rule_it_was_given
                 a_queue_nobody_made_is_not_there
@@ -325,7 +403,7 @@ macro_rules! each_case {
                 an_expired_lease_lives_again_if_the_clock_is_set_back
                 an_ended_lease_stays_ended_if_the_clock_is_set_back
                 messages_of_the_future_are_not_due
-                a_turn_never_comes_before_the_message;
+                a_promotion_never_comes_before_the_message;
             concurrency:
                 many_claimers_share_without_overlap
                 nothing_enqueued_during_claims_is_lost
@@ -337,7 +415,7 @@ macro_rules! each_case {
                 an_enqueue_ends_a_wait
                 a_delayed_enqueue_ends_a_wait_when_it_is_due
                 a_retry_ends_a_wait_when_it_is_due
-                a_turn_that_is_passed_on_ends_a_wait;
+                a_promotion_ends_a_wait;
             races:
                 of_two_payloads_for_one_key_one_wins
                 a_requeue_races_a_settle

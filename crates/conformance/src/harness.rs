@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use consign_kernel::{MessageId, NewMessage, Result, Store};
-use consign_memory::Logbook;
+use consign_kernel::{NewMessage, Result, Store};
 use jiff::{SignedDuration, Timestamp};
 
 /// Makes fresh, empty, migrated stores. One per case.
 #[async_trait]
 pub trait Factory: Send + Sync {
-    /// A fresh store whose database clock stands still at a moment of the factory's choosing,
+    /// A fresh store whose database clock is fixed at a time of the factory's choosing,
     /// a whole number of seconds.
     async fn fresh(&self) -> Box<dyn Harness>;
 }
@@ -31,26 +30,6 @@ pub trait Harness: Send + Sync {
         self.another().await
     }
 
-    /// The logbook in the same database, where the store keeps one.
-    fn logbook(&self) -> Option<Arc<dyn Logbook>> {
-        None
-    }
-
-    /// The same logbook through a second, independent instance.
-    async fn another_logbook(&self) -> Option<Arc<dyn Logbook>> {
-        None
-    }
-
-    /// Takes away the audits about a row of the outbox, which nobody but the database's owner can.
-    async fn lose_audits(&self, _outbox_id: MessageId) {
-        panic!("a store that keeps a logbook can lose audits");
-    }
-
-    /// Makes every write of an audit fail from now on, or work again.
-    async fn break_audits(&self, _is_broken: bool) {
-        panic!("a store that keeps a logbook can fail to write audits");
-    }
-
     /// What the database's clock shows.
     async fn now(&self) -> Timestamp;
 
@@ -63,7 +42,7 @@ pub trait Harness: Send + Sync {
     /// Enqueues inside a caller's transaction and rolls it back.
     async fn enqueue_and_roll_back(&self, messages: &[NewMessage]) -> Result<()>;
 
-    /// Remembers the database as it is now, like an asynchronous standby that falls behind from
+    /// Remembers the current database, like an asynchronous standby that falls behind from
     /// here on. `false` where the harness cannot; cases that need it then pass untried. Connections
     /// made before may be cut: `store` answers with one that works.
     async fn fork_standby(&self) -> bool {

@@ -2,8 +2,9 @@
 
 mod cases;
 mod equivalence;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub mod fixture;
 mod harness;
-mod memory;
 pub mod model;
 mod reference;
 mod runner;
@@ -14,5 +15,5 @@ mod walk;
 pub use equivalence::{Difference, EQUIVALENCE_CASES, EQUIVALENCE_OPS, difference, equivalence};
 pub use harness::{Factory, Harness};
 pub use reference::ReferenceFactory;
-pub use runner::{Case, cases, exercise, memory_cases, run};
+pub use runner::{Case, cases, exercise, run};
 pub use walk::long_walks_are_cut_and_lose_nothing;

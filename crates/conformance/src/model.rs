@@ -2,8 +2,8 @@
 //!
 //! The transition function of the model *is* the reference store: every step calls
 //! [`Reference`], so that exploring the model explores the specification, not a drawing of it.
-//! Around the store stand the parties a store cannot see inside: two workers that believe what
-//! they were last told, a sink that remembers what it received, a standby that lags, a clock.
+//! Around the store are the parties outside of it: two workers that act on the last answer
+//! they received, a sink that records what it received, a standby that lags, a clock.
 //! Whatever any of them may do next is an [`Action`]; the checker takes every action in every
 //! state. Two faults need no action of their own. A paused worker that wakes up late: a worker may
 //! use its old lease at any later time. A crash: a worker that never acts again has crashed, and
@@ -16,7 +16,7 @@
 //!
 //! # Bounds
 //!
-//! A [`Bounds`] says how many messages, leases, clock ticks, renewals, lost replies, rescues by an
+//! A [`Bounds`] limits how many messages, leases, clock ticks, renewals, lost replies, rescues by an
 //! operator and failovers a world may spend; within that, everything is explored in every order.
 //! Messages are enqueued before the first tick, one at a time. [`Bounds::suite`] lists the worlds
 //! that are explored on every change.
@@ -29,7 +29,7 @@
 //!
 //! Ordered groups, keys, delays at enqueueing, pausing, holding by hand and releasing; settles of
 //! several messages at once; a clock that goes backwards; sending twice under one lease; more than
-//! one failover; a worker that reports what it knows to be untrue. The conformance cases and the
+//! one failover; a worker that reports false outcomes. The conformance cases and the
 //! random comparison with the reference store cover all of these but the last.
 
 mod action;
@@ -48,7 +48,7 @@ use stateright::{Model, Property};
 pub use action::Action;
 pub use bounds::Bounds;
 pub use rule::Rule;
-pub use world::{Said, World};
+pub use world::{OutcomeKind, World};
 
 /// The reference store, and everything that may happen to it within bounds.
 #[derive(Clone, Debug)]

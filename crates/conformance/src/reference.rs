@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use consign_kernel::{
-    ManualClock, NewMessage, ReferenceStore, Result, Store,
+    Layered, ManualClock, NewMessage, Produce as _, ReferenceStore, Result, Store,
     reference::{Flaw, Reference},
 };
 use jiff::{SignedDuration, Timestamp};
 
-use self::skewed::Skewed;
+use self::skewed::Skew;
 use crate::{Factory, Harness};
 
 /// Makes reference stores, or broken twins of it.
@@ -59,11 +59,11 @@ impl Harness for ReferenceHarness {
     /// Under `WorkerClock` the second instance's clock is right, so that the two disagree.
     async fn another(&self) -> Arc<dyn Store> {
         match self.store.snapshot().flaw() {
-            Some(Flaw::WorkerClock(skew)) => Arc::new(Skewed {
+            Some(Flaw::WorkerClock(skew)) => Arc::new(Layered(Skew {
                 store: self.store.clone(),
                 clock: self.clock.clone(),
                 skew: -SignedDuration::try_from(skew).expect("invariant: a small skew"),
-            }),
+            })),
             _ => self.store(),
         }
     }

@@ -4,7 +4,7 @@ use std::{fmt, pin::Pin};
 
 use crate::{Factory, Harness};
 
-type Running<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+type CaseFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// One rule that every store obeys.
 #[derive(Clone, Copy)]
@@ -13,7 +13,7 @@ pub struct Case {
     pub name: &'static str,
     /// The operation or idea it belongs to.
     pub topic: &'static str,
-    examine: for<'a> fn(&'a dyn Harness) -> Running<'a>,
+    examine: for<'a> fn(&'a dyn Harness) -> CaseFuture<'a>,
 }
 
 impl fmt::Debug for Case {
@@ -37,30 +37,21 @@ pub fn cases() -> Vec<Case> {
     crate::each_case!([list], (cases))
 }
 
-/// Every case of the logbook, by topic.
-pub fn memory_cases() -> Vec<Case> {
-    crate::each_memory_case!([list], (memory))
-}
-
 /// Runs one case over a fresh store; panics with what was expected if the store breaks the rule.
 ///
 /// Whatever the case did, the store's own `doctor` must find nothing wrong afterwards.
 pub async fn run(name: &str, factory: &dyn Factory) {
     let case = cases()
         .into_iter()
-        .chain(memory_cases())
         .find(|case| case.name == name)
         .unwrap_or_else(|| panic!("there is no case {name:?}"));
     let harness = factory.fresh().await;
     (case.examine)(&*harness).await;
-    let mut findings = harness
+    let findings = harness
         .store()
         .doctor()
         .await
         .expect("doctor answers after the case");
-    // A case of this topic has checked what doctor says of the memories.
-    let is_expected = |code: &str| case.topic == "alarms" && code.starts_with("memory_");
-    findings.retain(|f| !is_expected(&f.code));
     assert!(
         findings.is_empty(),
         "doctor found after {case:?}: {findings:#?}"
@@ -83,14 +74,6 @@ pub async fn exercise(factory: &dyn Factory) {
 macro_rules! suite {
     ($factory:expr $(,)?) => {
         $crate::each_case!([$crate::__tests], ($factory));
-    };
-}
-
-/// One test per case of the logbook over the store a factory makes.
-#[macro_export]
-macro_rules! memory_suite {
-    ($factory:expr $(,)?) => {
-        $crate::each_memory_case!([$crate::__tests], ($factory));
     };
 }
 

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use consign_kernel::{
-    Attempt, By, Claim, Counts, Enqueued, Error, Explanation, Lease, MessageId, NewMessage, OnDead,
-    Outcome, QueueName, QueuePolicy, Recorded, Report, Result, RetrySchedule, SettleAnswer, State,
-    StateKind, Store, Token,
+    Attempt, By, Claim, Counts, Departure, DepartureCause, Error, Explanation, Lease, MessageId,
+    NewMessage, OnDead, Outcome, Progress, QueueName, QueuePolicy, Receipt, RecordedOutcome,
+    Report, Result, RetrySchedule, SettleAnswer, State, StateKind, Step, Store, Token,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -54,7 +54,7 @@ pub fn by() -> By {
     By::new("ada", "checking the rules")
 }
 
-/// A queue name known to be plain.
+/// A valid queue name.
 pub fn queue(name: &str) -> QueueName {
     name.parse().expect("a plain queue name")
 }
@@ -64,7 +64,7 @@ pub fn ids(lease: &Lease) -> Vec<MessageId> {
     lease.messages.iter().map(|m| m.message.id).collect()
 }
 
-/// A token nobody was given.
+/// A token that was never issued.
 pub fn stranger() -> Token {
     Token(Uuid::new_v4())
 }
@@ -79,7 +79,7 @@ pub fn after(time: Timestamp, by: Duration) -> Timestamp {
     time + SignedDuration::try_from(by).expect("a small duration")
 }
 
-/// What an error says of itself; panics on success.
+/// The text of an error; panics on success.
 #[track_caller]
 pub fn refused<T: std::fmt::Debug>(result: Result<T>, code: &str) -> Error {
     match result {
@@ -93,7 +93,7 @@ pub fn refused<T: std::fmt::Debug>(result: Result<T>, code: &str) -> Error {
 
 /// The records of an answer that must be `Settled`.
 #[track_caller]
-pub fn settled(answer: SettleAnswer) -> Vec<Recorded> {
+pub fn settled(answer: SettleAnswer) -> Vec<RecordedOutcome> {
     match answer {
         SettleAnswer::Settled(records) => records,
         other => panic!("expected Settled, got {other:?}"),
@@ -102,7 +102,7 @@ pub fn settled(answer: SettleAnswer) -> Vec<Recorded> {
 
 /// The records of an answer that must be `AlreadySettled`.
 #[track_caller]
-pub fn already_settled(answer: SettleAnswer) -> Vec<Recorded> {
+pub fn already_settled(answer: SettleAnswer) -> Vec<RecordedOutcome> {
     match answer {
         SettleAnswer::AlreadySettled(records) => records,
         other => panic!("expected AlreadySettled, got {other:?}"),
@@ -121,7 +121,7 @@ pub async fn all<T: 'static>(mut tasks: JoinSet<T>) -> Vec<T> {
         }
     };
     let in_time = tokio::time::timeout(PATIENCE, joining).await;
-    in_time.expect("everything comes to an end, nothing is stuck");
+    in_time.expect("everything ends, nothing is stuck");
     results
 }
 
@@ -189,7 +189,7 @@ impl<'a> Stage<'a> {
         self.enqueue_all(&messages).await
     }
 
-    pub async fn try_enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+    pub async fn try_enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Receipt>> {
         self.store.enqueue(messages).await
     }
 
@@ -212,7 +212,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Claims, through any instance, what a refused call may still have its hand on for a moment:
-    /// a database may answer the refusal first and let go of the lease after.
+    /// a database may answer first and release the lock on the lease after.
     pub async fn claim_soon(&self, store: &Arc<dyn Store>) -> Lease {
         let polling = async {
             loop {
@@ -239,7 +239,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Settles one message under a lease that must be live.
-    pub async fn report(&self, lease: &Lease, id: MessageId, outcome: Outcome) -> Recorded {
+    pub async fn report(&self, lease: &Lease, id: MessageId, outcome: Outcome) -> RecordedOutcome {
         let answer = self.settle(lease, &[Report::new(id, outcome)]).await;
         settled(answer).remove(0)
     }
@@ -316,5 +316,109 @@ impl<'a> Stage<'a> {
         let found = self.store.queue_counts(name).await;
         let found = found.expect("queue_counts answers");
         found.unwrap_or_else(|| panic!("queue {name} is listed")).1
+    }
+}
+
+/// How long the maintenance is leased.
+pub const MAINTENANCE_TTL: Duration = Duration::from_secs(60);
+
+/// The maintenance of a store, under a lease.
+#[expect(
+    missing_debug_implementations,
+    reason = "what it holds is behind traits"
+)]
+pub struct Maintenance {
+    pub store: Arc<dyn Store>,
+    pub token: Token,
+}
+
+impl Maintenance {
+    /// Takes the lease, which must be free.
+    pub async fn lease(store: &Arc<dyn Store>) -> Self {
+        let leased = store.lease_maintenance("maintainer", None, MAINTENANCE_TTL);
+        let leased = leased.await.expect("lease_maintenance answers");
+        Self {
+            store: Arc::clone(store),
+            token: leased.expect("the maintenance is free"),
+        }
+    }
+
+    /// Renews the lease, which no other process has taken.
+    pub async fn renew(&self) {
+        let token = Some(self.token);
+        let leased = (self.store).lease_maintenance("maintainer", token, MAINTENANCE_TTL);
+        let leased = leased.await.expect("lease_maintenance answers");
+        assert_eq!(leased, token, "a renewal keeps its token");
+    }
+
+    /// Begins a departure of what is past its time, or finds the one under way.
+    pub async fn begin(&self) -> Option<Departure> {
+        self.begin_by(DepartureCause::Age).await
+    }
+
+    /// Begins a departure for a cause, or finds the one under way.
+    pub async fn begin_by(&self, cause: DepartureCause) -> Option<Departure> {
+        self.renew().await;
+        // Ends the range in use, where there are ranges: what is in it may leave.
+        let prepared = (self.store).prepare_ranges(self.token, 1_000_000, Duration::ZERO);
+        done(prepared.await);
+        done(self.store.begin_departure(self.token, cause).await)
+    }
+
+    /// Begins a departure, which must have this many messages.
+    pub async fn begin_of(&self, messages: u64) -> Departure {
+        let departure = self.begin().await.expect("messages may leave");
+        assert_eq!(departure.messages, messages, "{departure:?}");
+        departure
+    }
+
+    /// Records an archive of a departure.
+    pub async fn archive(&self, departure: &Departure) {
+        let recorded = (self.store).record_archive(self.token, departure.id, "archive");
+        done(recorded.await);
+    }
+
+    /// Takes one step of a departure.
+    pub async fn step(&self, departure: &Departure) -> Step<Progress> {
+        let step = self.store.depart(self.token, departure.id).await;
+        step.expect("depart answers")
+    }
+
+    /// Takes the steps of a departure until it is over; returns how many messages were removed.
+    pub async fn depart(&self, departure: &Departure) -> u64 {
+        let mut removed = 0;
+        loop {
+            let progress = done(Ok(self.step(departure).await));
+            removed += progress.removed;
+            if progress.is_over {
+                return removed;
+            }
+        }
+    }
+
+    /// Lets everything leave that is past its time; returns how many messages did.
+    pub async fn leave(&self) -> u64 {
+        self.leave_by(DepartureCause::Age).await
+    }
+
+    /// Lets everything leave that may for a cause; returns how many messages did.
+    pub async fn leave_by(&self, cause: DepartureCause) -> u64 {
+        let mut removed = 0;
+        while let Some(departure) = self.begin_by(cause).await {
+            if departure.must_archive {
+                self.archive(&departure).await;
+            }
+            removed += self.depart(&departure).await;
+        }
+        removed
+    }
+}
+
+/// The result of a step that must have been taken.
+#[track_caller]
+pub fn done<T: std::fmt::Debug>(step: Result<Step<T>>) -> T {
+    match step.expect("the step answers") {
+        Step::Done(result) => result,
+        Step::Refused(refusal) => panic!("expected a step, got {refusal:?}"),
     }
 }

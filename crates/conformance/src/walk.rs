@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use consign_kernel::{Claim, Cursor, Filter, Listed, MessageId, NewMessage, Report, StateKind};
+use consign_kernel::{
+    Claim, Cursor, Filter, MessageId, MessageSummary, NewMessage, Report, StateKind,
+};
 use serde_json::json;
 
 use crate::{
@@ -97,7 +99,7 @@ async fn walk(stage: &Stage<'_>, filter: &Filter) -> Vec<MessageId> {
     let (mut found, mut before): (Vec<MessageId>, Option<Cursor>) = (Vec::new(), None);
     loop {
         let page = store.list(filter, before, 500).await.expect("list answers");
-        found.extend(page.items.iter().map(|listed: &Listed| listed.id));
+        found.extend(page.items.iter().map(|listed: &MessageSummary| listed.id));
         let Some(next) = page.next else { return found };
         assert!(before.is_none_or(|before| next < before), "it goes on");
         before = Some(next);

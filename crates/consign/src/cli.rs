@@ -2,28 +2,28 @@
 
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
-use clap::{Parser, Subcommand, error::ErrorKind};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
+use consign_app::{App, Registry};
 
 use crate::{
     commands::{
-        completions, config, demo, doctor, enqueue, explain, hold, leases, ls, mcp, memory,
-        migrate, orders, pause, payments, queues, reconcile, redrive, report, requeue, resolve,
-        scm, serve, show, token, verify, work,
+        completions, config, demo, doctor, enqueue, erase, explain, hold, leases, ls, migrate,
+        pause, queues, redrive, requeue, resolve, retention, serve, show, token, work,
     },
-    config::Sources,
+    config::{EXAMPLE, Sources},
     context::Context,
     failure::{Exit, Failure},
 };
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  all is well
-  1  something is wrong: doctor found something, or a message could not be moved
-  2  the command line or the configuration does not make sense
+  0  success
+  1  doctor has findings, or a message could not be moved
+  2  the command line or the configuration is invalid
   3  the input was refused: unknown queue, key conflict, bad JSON
-  4  there is no such message, order, payment, redrive or repository
+  4  there is no such message or redrive, or nothing of this name in an app
   5  the database cannot be used: not reachable, not migrated, not permitted
-  130, 143  serve and work: told twice to stop (SIGINT, SIGTERM), stopped at once";
+  130, 143  serve and work: a second SIGINT or SIGTERM stopped the process at once";
 
 /// Shown below a command's own options.
 const GLOBAL: &str = "Everywhere";
@@ -47,8 +47,12 @@ pub(crate) struct Cli {
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     config: Option<PathBuf>,
 
+    /// An app to install and to serve; may be repeated [default: `apps` of the configuration]
+    #[arg(long = "app", global = true, help_heading = GLOBAL, value_name = "NAME")]
+    apps: Vec<String>,
+
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -57,15 +61,15 @@ enum Command {
     Serve(serve::Serve),
     /// Deliver only, without an API
     Work(work::Work),
-    /// Bring the database to this program's schema, or look at it
+    /// Migrate the database to this program's schema, or show its version
     Migrate(migrate::Migrate),
     /// Enqueue one message, or JSON lines from standard input
     Enqueue(enqueue::Enqueue),
     /// List messages, newest first
     Ls(ls::Ls),
-    /// Show a message with its attempts and what was done to it by hand
+    /// Show a message with its attempts and its audit entries
     Show(show::Show),
-    /// Say why a message is where it is, and what to do
+    /// Explain the state of a message and what to do about it
     Explain(explain::Explain),
     /// List leases: who holds what, and until when
     Leases(leases::Leases),
@@ -73,51 +77,120 @@ enum Command {
     Queues(queues::Queues),
     /// Give dead messages a fresh set of tries
     Requeue(requeue::Requeue),
-    /// Requeue dead messages by filter, little by little
+    /// Requeue dead messages by filter, at a limited rate
     Redrive(redrive::RedriveCommand),
-    /// List, show, requeue and purge orders
-    Orders(orders::OrdersCommand),
-    /// List, show, repair and move payments; reconcile and import them
-    Payments(payments::PaymentsCommand),
-    /// List and show memories that were put off; store and search as agents do
-    Memory(memory::MemoryCommand),
-    /// Read repositories into the database, and make memories of their changes
-    Scm(scm::ScmCommand),
-    /// Compare the outbox of memories with its audits
-    Reconcile(reconcile::Reconcile),
-    /// Show the reliability report of the gateway of memories
-    Report(report::Report),
-    /// Serve the gateway of memories to one agent, on standard input and output
-    Mcp(mcp::Mcp),
-    /// Try the gateway of memories for real, an outage of the memory server included
-    Verify(verify::Verify),
-    /// Park messages that are ready or waiting
+    /// Hold messages that are ready or waiting
     Hold(hold::Hold),
     /// Put held messages back
     Unhold(hold::Unhold),
-    /// Record what became of held messages, as you found out
+    /// Record the outcome of held messages that you determined
     Resolve(resolve::Resolve),
     /// Stop claims from a queue; leases in flight may finish
     Pause(pause::Pause),
-    /// Let a queue be claimed again
+    /// Resume claims from a paused queue
     Resume(pause::Resume),
+    /// Erase the content of delivered and dead messages
+    Erase(erase::Erase),
+    /// Show what is kept and what may leave; let it leave
+    Retention(retention::RetentionCommand),
     /// Check every invariant of the database
     Doctor(doctor::Doctor),
     /// Show, check or print settings
     Config(config::ConfigCommand),
-    /// Make tokens for callers of the HTTP API
+    /// Create tokens for callers of the HTTP API
     Token(token::TokenCommand),
     /// Print a completion script for a shell
     Completions(completions::Completions),
-    /// See the guarantees at work on a throw-away database
+    /// Show the guarantees on a temporary database
     Demo(demo::Demo),
 }
 
+/// What was typed: a command of the engine, or one of an app.
+#[derive(Debug)]
+pub(crate) struct CommandLine {
+    registry: &'static Registry,
+    globals: Cli,
+    app: Option<(&'static dyn App, String, ArgMatches)>,
+}
+
+/// The whole command line, the apps' commands included.
+pub(crate) fn command(registry: &Registry) -> clap::Command {
+    let commands = registry.apps.iter().flat_map(|app| app.commands());
+    Cli::command().subcommands(commands)
+}
+
+impl CommandLine {
+    /// Reads the process's arguments.
+    pub(crate) fn parse(registry: &'static Registry) -> Result<Self, clap::Error> {
+        Self::from_arguments(registry, std::env::args_os())
+    }
+
+    pub(crate) fn from_arguments(
+        registry: &'static Registry,
+        arguments: impl IntoIterator<Item = OsString>,
+    ) -> Result<Self, clap::Error> {
+        let command = command(registry)
+            .subcommand_required(true)
+            .arg_required_else_help(true);
+        let mut matches = command.try_get_matches_from(arguments)?;
+        let Some((name, _)) = matches.subcommand() else {
+            unreachable!("invariant: a command is required");
+        };
+        let is_its = |app: &&&'static dyn App| {
+            let mut commands = app.commands().into_iter();
+            commands.any(|command| command.get_name() == name)
+        };
+        let Some(app) = registry.apps.iter().find(is_its).copied() else {
+            let globals = Cli::from_arg_matches(&matches)?;
+            let app = None;
+            return Ok(Self {
+                registry,
+                globals,
+                app,
+            });
+        };
+        let Some((name, arguments)) = matches.remove_subcommand() else {
+            unreachable!("invariant: a command is required");
+        };
+        let globals = Cli::from_arg_matches(&matches)?;
+        let app = Some((app, name, arguments));
+        Ok(Self {
+            registry,
+            globals,
+            app,
+        })
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.globals.json
+    }
+
+    pub(crate) async fn run(self) -> Result<Exit, Failure> {
+        let Self {
+            registry,
+            globals,
+            app,
+        } = self;
+        let telemetry = crate::telemetry::start_for_a_command;
+        let context = Context::new(globals.json, globals.sources(registry)?, telemetry);
+        let ended = match (app, globals.command) {
+            (Some((app, name, arguments)), _) => {
+                let context = context.clone().for_app(app);
+                app.run(&name, &arguments, &context).await
+            }
+            (None, Some(command)) => command.run(&context).await,
+            (None, None) => unreachable!("invariant: a command is required"),
+        };
+        ended.map_err(|failure| context.with_queue_of_file(failure))
+    }
+}
+
 impl Cli {
-    fn sources(&self) -> Result<Sources, Failure> {
+    fn sources(&self, registry: &'static Registry) -> Result<Sources, Failure> {
         let named = |name| std::env::var_os(name).filter(|text: &OsString| !text.is_empty());
         let variable = || named("CONSIGN_CONFIG").map(PathBuf::from);
-        let mut sources = Sources::of_process(self.config.clone().or_else(variable));
+        let file = self.config.clone().or_else(variable);
+        let mut sources = Sources::of_process(registry, EXAMPLE, file);
         if let Some(url) = &self.database {
             if url.is_empty() {
                 // A variable of a script that is not set must not lead to another database.
@@ -128,52 +201,47 @@ impl Cli {
             let flag = ("database.url", url.as_str().into(), "--database");
             sources.flags.push(flag);
         }
+        if !self.apps.is_empty() {
+            sources
+                .flags
+                .push(("apps", self.apps.clone().into(), "--app"));
+        }
         Ok(sources)
     }
+}
 
-    pub(crate) async fn run(self) -> Result<Exit, Failure> {
-        let context = Context::new(self.json, self.sources()?);
-        let ended = self.dispatch(&context).await;
-        ended.map_err(|failure| context.with_queue_of_file(failure))
-    }
-
-    async fn dispatch(self, context: &Context) -> Result<Exit, Failure> {
+impl Command {
+    async fn run(self, context: &Context) -> Result<Exit, Failure> {
         // Boxed, so that the dispatcher's future is not as large as the largest command's.
-        match self.command {
-            Command::Serve(command) => Box::pin(command.run(context)).await,
-            Command::Work(command) => Box::pin(command.run(context)).await,
-            Command::Migrate(command) => Box::pin(command.run(context)).await,
-            Command::Enqueue(command) => Box::pin(command.run(context)).await,
-            Command::Ls(command) => Box::pin(command.run(context)).await,
-            Command::Show(command) => Box::pin(command.run(context)).await,
-            Command::Explain(command) => Box::pin(command.run(context)).await,
-            Command::Leases(command) => Box::pin(command.run(context)).await,
-            Command::Queues(command) => Box::pin(command.run(context)).await,
-            Command::Requeue(command) => Box::pin(command.run(context)).await,
-            Command::Redrive(command) => Box::pin(command.run(context)).await,
-            Command::Orders(command) => Box::pin(command.run(context)).await,
-            Command::Payments(command) => Box::pin(command.run(context)).await,
-            Command::Memory(command) => Box::pin(command.run(context)).await,
-            Command::Scm(command) => Box::pin(command.run(context)).await,
-            Command::Mcp(command) => Box::pin(command.run(context)).await,
-            Command::Reconcile(command) => Box::pin(command.run(context)).await,
-            Command::Report(command) => Box::pin(command.run(context)).await,
-            Command::Verify(command) => Box::pin(command.run(context)).await,
-            Command::Hold(command) => Box::pin(command.run(context)).await,
-            Command::Unhold(command) => Box::pin(command.run(context)).await,
-            Command::Resolve(command) => Box::pin(command.run(context)).await,
-            Command::Pause(command) => Box::pin(command.run(context)).await,
-            Command::Resume(command) => Box::pin(command.run(context)).await,
-            Command::Doctor(command) => Box::pin(command.run(context)).await,
-            Command::Config(command) => Box::pin(command.run(context)).await,
-            Command::Token(command) => command.run(context),
-            Command::Completions(command) => command.run(),
-            Command::Demo(command) => Box::pin(command.run(context)).await,
+        match self {
+            Self::Serve(command) => Box::pin(command.run(context)).await,
+            Self::Work(command) => Box::pin(command.run(context)).await,
+            Self::Migrate(command) => Box::pin(command.run(context)).await,
+            Self::Enqueue(command) => Box::pin(command.run(context)).await,
+            Self::Ls(command) => Box::pin(command.run(context)).await,
+            Self::Show(command) => Box::pin(command.run(context)).await,
+            Self::Explain(command) => Box::pin(command.run(context)).await,
+            Self::Leases(command) => Box::pin(command.run(context)).await,
+            Self::Queues(command) => Box::pin(command.run(context)).await,
+            Self::Requeue(command) => Box::pin(command.run(context)).await,
+            Self::Redrive(command) => Box::pin(command.run(context)).await,
+            Self::Hold(command) => Box::pin(command.run(context)).await,
+            Self::Unhold(command) => Box::pin(command.run(context)).await,
+            Self::Resolve(command) => Box::pin(command.run(context)).await,
+            Self::Pause(command) => Box::pin(command.run(context)).await,
+            Self::Resume(command) => Box::pin(command.run(context)).await,
+            Self::Erase(command) => Box::pin(command.run(context)).await,
+            Self::Retention(command) => Box::pin(command.run(context)).await,
+            Self::Doctor(command) => Box::pin(command.run(context)).await,
+            Self::Config(command) => Box::pin(command.run(context)).await,
+            Self::Token(command) => command.run(context),
+            Self::Completions(command) => command.run(context),
+            Self::Demo(command) => Box::pin(command.run(context)).await,
         }
     }
 }
 
-/// Prints help where help was asked for, and otherwise what is wrong with the command line.
+/// Prints the requested help, or what is wrong with the command line.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     let asked_for = matches!(
         error.kind(),
@@ -201,7 +269,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
         .map_or(Exit::Usage.into(), |()| Exit::Usage.into())
 }
 
-/// What the standard library says of a number that is none, in words.
+/// Plain texts for the standard library's errors about numbers.
 fn plainer(text: &str) -> String {
     [
         ("invalid digit found in string", "expected a whole number"),

@@ -7,53 +7,44 @@ mod banner;
 mod drain;
 mod files;
 mod gate;
+mod heartbeat;
 mod http;
-mod memory;
 mod once;
 mod opening;
-mod orders;
-mod own_queue;
-mod payments;
-mod pulse;
 mod queues;
 mod redrives;
 mod reload;
+mod retention;
 mod schema;
-mod scm;
 mod signals;
 mod systemd;
 mod watchdog;
 
 use std::{net::SocketAddr, ops::ControlFlow, sync::Arc, time::Duration};
 
+use consign_app::{AppService, Background, ServiceKind};
 use consign_kernel::Store;
-use consign_server::{AppState, ServerOptions, check_exposure};
+use consign_retention::Maintenance;
+use consign_server::{AppState, Extension, ServerOptions, check_exposure};
 use consign_worker::{QueueWork, Worker, WorkerHandle, WorkerOptions};
 use tokio::{task::JoinHandle, time::timeout};
 
 use self::{
     banner::Banner,
+    heartbeat::Heartbeats,
     http::Http,
     opening::Opening,
-    orders::Orders,
-    payments::Payments,
-    pulse::Pulses,
-    scm::Rounds,
-    signals::{Signals, Told},
+    signals::{SignalAction, Signals},
     systemd::Systemd,
     watchdog::Watchdog,
 };
-pub(crate) use self::{
-    memory::Memory,
-    scm::{Hooks, Repositories, metrics as scm_metrics},
-};
 use crate::{
-    config::{Config, Sources},
-    context::address_of,
-    database::{Address, Opened, Reach},
+    commands::retention::options,
+    config::{Config, Settings, Sources},
+    database::{Address, Apps, Database, Reach},
     failure::{Exit, Failure},
     output::Output,
-    telemetry::{Sampled, Sampler, Telemetry},
+    telemetry::{GrowthGauges, Sampler, Telemetry},
 };
 
 /// What the end may take beyond its grace periods.
@@ -67,12 +58,13 @@ const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) config: Config,
+    pub(crate) settings: Settings,
     /// To read the configuration again from.
     pub(crate) sources: Sources,
     pub(crate) role: Role,
     /// Whether it delivers messages; else it only takes and shows them.
     pub(crate) delivers: bool,
-    /// Bring the database to this program's schema first.
+    /// Migrate the database to this program's schema first.
     pub(crate) migrate: bool,
     pub(crate) out: Output,
 }
@@ -90,82 +82,89 @@ pub(crate) enum Role {
     },
 }
 
-/// Refuses a configuration that a service could not start with.
-pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
-    check_exposure(&config.settings.server).map_err(|error| misconfigured(&error))?;
-    orders::Orders::prepare(config).await?;
-    Payments::prepare(config, &address_of(config)?)?;
-    Memory::prepare(config)?;
-    queues::work(config).await.map(drop)
+/// An app of a service with its name.
+type NamedService = (&'static str, Arc<dyn AppService>);
+
+/// Rejects a configuration that a service could not start with.
+pub(crate) async fn check(config: &Config, settings: &Settings) -> Result<(), Failure> {
+    check_exposure(&settings.server).map_err(|error| misconfigured(&error))?;
+    prepare_apps(config).await?;
+    queues::work(config, settings).await.map(drop)
+}
+
+async fn prepare_apps(config: &Config) -> Result<Vec<NamedService>, Failure> {
+    let mut apps = Vec::new();
+    for app in config.apps() {
+        apps.push((app.name(), app.prepare(config).await?));
+    }
+    Ok(apps)
 }
 
 impl Service {
-    /// Runs until it is told to stop.
+    /// Runs until a stop signal.
     pub(crate) async fn run(mut self) -> Result<Exit, Failure> {
         let mut signals = Signals::install()?;
-        let telemetry = Telemetry::start(&self.config.settings)?;
-        if let Some(note) = &self.config.note {
+        let telemetry = Telemetry::start(&self.settings, self.config.registry())?;
+        for note in &self.config.notes {
             tracing::warn!("{note}");
         }
         files::raise_limit();
         let systemd = Systemd::from_environment();
-        let address = address_of(&self.config)?;
-        let mut work = queues::work(&self.config).await?;
-        let mut protocols = Protocols {
-            orders: Orders::prepare(&self.config).await?,
-            payments: Payments::prepare(&self.config, &address)?,
-            memory: Memory::prepare(&self.config)?,
-        };
-        let http = Http::start(
-            &self.config.settings.server,
-            &self.role,
-            telemetry.request_hook(),
-        )
-        .await?;
+        let address = self.config.address()?;
+        let mut work = queues::work(&self.config, &self.settings).await?;
+        let mut apps = prepare_apps(&self.config).await?;
+        let spans = telemetry.request_hook();
+        let http = Http::start(&self.settings.server, &self.config, &self.role, spans).await?;
         let opening = Opening {
             address: &address,
             reach: self.reach(),
             migrate: self.migrate,
             config: &self.config,
+            settings: &self.settings,
+            services: &apps,
             out: self.out,
             systemd: &systemd,
         };
-        let (opened, has) = tokio::select! {
+        let (database, left_out) = tokio::select! {
             opened = opening.open() => opened?,
             _ = signals.stop() => return Ok(Exit::Fine),
         };
-        protocols.keep(has);
-        work.extend(protocols.work(&opened));
+        apps.retain(|(name, _)| !left_out.contains(name));
+        work.extend(apps.iter().flat_map(|(_, app)| app.work(&database)));
         work.retain(|_| self.delivers);
-        let store = &opened.store;
+        let store = &database.store;
         let worker = self.start_worker(store, work, &address, &telemetry);
-        let tenants = self.config.settings.payments.tenants.clone();
-        let state = state(&opened, &protocols, &worker, &address, &telemetry);
-        let state = state.with_tenants(tenants);
+        let state = self.state(&database, &apps, &worker, &address, &telemetry);
         if let Some(http) = &http {
             http.open(&state, self.server_options(), &self.role);
         }
-        let helpers = self.start_helpers(&opened, &protocols, &state, &telemetry);
-        let pulses = Pulses::start(store, &worker, &state);
-        self.print_banner(&address, http.as_ref(), &protocols, &worker);
+        let maintenance = self.maintenance(store, &address)?;
+        let growth = GrowthGauges::new(address.clone(), self.settings.retention.size_max_bytes);
+        let helpers = self.start_helpers(&database, &apps, &state, &telemetry, growth, maintenance);
+        let heartbeats = Heartbeats::start(store, &worker, &state);
+        self.print_banner(&address, http.as_ref(), &apps, &worker);
         systemd.ready("running");
         let watchdog = self.watch(systemd, &worker);
-        let mut running = Running {
+        let mut running = RunningService {
             state,
             worker,
             http,
-            rounds: self.start_rounds(&opened, protocols.memory.as_ref()),
+            background: self.start_background(&database, &apps),
         };
         match self.role {
             Role::Work { once: true, .. } => tokio::select! {
                 () = once::nothing_is_due(&running.worker, &**store) => {}
                 _ = signals.stop() => {}
             },
-            _ => running.until_told(&mut signals, &mut self, &**store).await,
+            _ => {
+                running
+                    .until_stopped(&mut signals, &mut self, &**store)
+                    .await
+            }
         }
         let is_once = matches!(self.role, Role::Work { once: true, .. });
         let exit = running.drain(&mut signals, watchdog, is_once).await;
-        pulses.end().await;
+        heartbeats.end().await;
         for helper in helpers {
             helper.abort();
         }
@@ -173,22 +172,21 @@ impl Service {
         Ok(exit)
     }
 
-    /// Whoever closed standard output does without the banner, not without the service.
+    /// With standard output closed the banner is not printed, and the service still runs.
     fn print_banner(
         &self,
         address: &Address,
         http: Option<&Http>,
-        protocols: &Protocols,
+        apps: &[NamedService],
         worker: &WorkerHandle,
     ) {
         let banner = Banner {
             out: self.out,
-            config: &self.config,
+            file: self.config.file.as_deref(),
+            settings: &self.settings,
             address,
             url: http.map(|http| http.url.as_str()),
-            orders: protocols.orders.as_ref().map(Orders::summary),
-            payments: protocols.payments.as_ref().map(Payments::summary),
-            memory: protocols.memory.as_ref().map(Memory::summary),
+            apps,
             role: &self.role,
         };
         if let Err(failure) = banner.print(worker) {
@@ -197,7 +195,7 @@ impl Service {
     }
 
     fn reach(&self) -> Reach {
-        let database = &self.config.settings.database;
+        let database = &self.settings.database;
         Reach {
             pooler: database.pooler,
             listen_url: database.listen_url.clone(),
@@ -207,7 +205,7 @@ impl Service {
     }
 
     /// Reads the configuration again, but not beyond a signal to stop: a database that hangs must
-    /// not make the process deaf.
+    /// not make the process ignore signals.
     async fn reload(&mut self, signals: &mut Signals, store: &dyn Store) -> ControlFlow<()> {
         tracing::info!("reading the configuration again");
         let reload = reload::reload(&mut self.config, &self.sources, store);
@@ -215,27 +213,27 @@ impl Service {
             done = timeout(RELOAD_PATIENCE, reload) => {
                 if done.is_err() {
                     tracing::error!(
-                        "the configuration was not taken: the database did not answer within \
+                        "the new configuration was not applied: the database did not answer within \
                          {RELOAD_PATIENCE:?}; send SIGHUP again"
                     );
                 }
                 ControlFlow::Continue(())
             }
             _ = signals.stop() => {
-                tracing::warn!("the configuration was not taken: told to stop before it was");
+                tracing::warn!("the new configuration was not applied: a stop signal came first");
                 ControlFlow::Break(())
             }
         }
     }
 
     fn server_options(&self) -> &ServerOptions {
-        &self.config.settings.server
+        &self.settings.server
     }
 
     fn watch(&self, systemd: Systemd, worker: &WorkerHandle) -> Watchdog {
         let server = self.server_options();
         let tick_age_max = Duration::from_millis(server.tick_age_max_ms);
-        let grace_ms = self.config.settings.worker.grace_ms + server.shutdown_grace_ms;
+        let grace_ms = self.settings.worker.grace_ms + server.shutdown_grace_ms;
         let patience = Duration::from_millis(grace_ms) + MARGIN;
         Watchdog::start(systemd, worker.clone(), tick_age_max, patience)
     }
@@ -247,7 +245,7 @@ impl Service {
         address: &Address,
         telemetry: &Telemetry,
     ) -> WorkerHandle {
-        let settings = &self.config.settings.worker;
+        let settings = &self.settings.worker;
         let owner = settings.owner.clone().unwrap_or_else(default_owner);
         let options = WorkerOptions {
             grace: Duration::from_millis(settings.grace_ms),
@@ -262,108 +260,114 @@ impl Service {
     /// What runs beside until the end and may be cut off then.
     fn start_helpers(
         &self,
-        opened: &Opened,
-        protocols: &Protocols,
+        database: &Database,
+        apps: &[NamedService],
         state: &AppState,
         telemetry: &Telemetry,
+        growth: GrowthGauges,
+        maintenance: Option<Maintenance>,
     ) -> Vec<JoinHandle<()>> {
-        let every = Duration::from_millis(self.config.settings.telemetry.sample_interval_ms);
-        let Protocols {
-            orders,
-            payments,
-            memory,
-        } = protocols;
-        let sampled = match orders {
-            Some(_) => opened.clone().into(),
-            None => Sampled::from(Arc::clone(&opened.store)),
-        };
-        let sampler = Sampler::new(sampled, every, telemetry.upkeep());
-        let redrives = redrives::run(Arc::clone(&opened.store), state.clone());
+        let every = Duration::from_millis(self.settings.telemetry.sample_interval_ms);
+        let sampled = apps.iter().map(|(_, app)| Arc::clone(app)).collect();
+        let sampler = Sampler::new(database.clone(), sampled, every, growth, telemetry.upkeep());
+        let redrives = redrives::run(Arc::clone(&database.store), state.clone());
         let mut helpers = vec![tokio::spawn(sampler.run()), tokio::spawn(redrives)];
-        let purge = orders
-            .as_ref()
-            .and_then(|orders| orders.purge(opened, &self.role));
-        helpers.extend(purge.map(tokio::spawn));
-        let watch = payments
-            .as_ref()
-            .and_then(|payments| payments.watch(opened, &self.role));
-        helpers.extend(watch.map(tokio::spawn));
-        if let Some(memory) = memory {
-            // Cut off at the end, it would leave behind what it tries the memory server with.
-            if !matches!(self.role, Role::Work { once: true, .. }) {
-                helpers.push(tokio::spawn(memory.check(opened)));
-            }
-            helpers.extend(memory.reconcile(opened, &self.role).map(tokio::spawn));
+        if let Some(maintenance) = maintenance {
+            let every = Duration::from_millis(self.settings.retention.interval_ms);
+            helpers.push(tokio::spawn(retention::run(maintenance, every)));
         }
-        if matches!(self.role, Role::Serve) {
-            helpers.push(tokio::spawn(scm::sample(Arc::clone(&opened.scm), every)));
-        }
+        let tasks = apps
+            .iter()
+            .flat_map(|(_, app)| app.tasks(database, self.kind()));
+        helpers.extend(tasks.map(tokio::spawn));
         helpers
     }
 
-    /// Looks after repositories, where that is wanted.
-    fn start_rounds(&self, opened: &Opened, memory: Option<&Memory>) -> Option<Rounds> {
-        let rounds = || Rounds::start(Repositories::of(opened, memory, &self.config));
-        matches!(self.role, Role::Serve).then(rounds).flatten()
-    }
-}
-
-/// What is spoken here besides the API of messages.
-struct Protocols {
-    orders: Option<Orders>,
-    payments: Option<Payments>,
-    memory: Option<Memory>,
-}
-
-impl Protocols {
-    /// Gives up what turned out to be others' business.
-    fn keep(&mut self, has: opening::Has) {
-        let Self {
-            orders,
-            payments,
-            memory,
-        } = self;
-        orders.take_if(|_| !has.orders);
-        payments.take_if(|_| !has.payments);
-        memory.take_if(|_| !has.memory);
+    /// The maintenance that this process takes turns in; none for one that ends soon.
+    fn maintenance(
+        &self,
+        store: &Arc<dyn Store>,
+        address: &Address,
+    ) -> Result<Option<Maintenance>, Failure> {
+        let settings = &self.settings.retention;
+        if !settings.enabled || self.kind() == ServiceKind::WorkOnce {
+            return Ok(None);
+        }
+        let owner = self.settings.worker.owner.clone();
+        let options = options(settings, owner.unwrap_or_else(default_owner), address)?;
+        Ok(Some(Maintenance::new(Arc::clone(store), options)))
     }
 
-    /// Their queues with their sinks.
-    fn work(&self, opened: &Opened) -> impl Iterator<Item = QueueWork> {
-        let orders = self.orders.as_ref().map(|orders| orders.work(opened));
-        let payments = self.payments.as_ref().and_then(Payments::work);
-        let memory = self.memory.as_ref().map(|memory| memory.work(opened));
-        orders.into_iter().chain(payments).chain(memory)
+    /// What runs beside and is ended in its own time.
+    fn start_background(
+        &self,
+        database: &Database,
+        apps: &[NamedService],
+    ) -> Vec<Box<dyn Background>> {
+        if self.kind() != ServiceKind::Serve {
+            return Vec::new();
+        }
+        let started = apps.iter().filter_map(|(_, app)| app.background(database));
+        started.collect()
+    }
+
+    fn kind(&self) -> ServiceKind {
+        match self.role {
+            Role::Serve => ServiceKind::Serve,
+            Role::Work { once: false, .. } => ServiceKind::Work,
+            Role::Work { once: true, .. } => ServiceKind::WorkOnce,
+        }
+    }
+
+    fn state(
+        &self,
+        database: &Database,
+        apps: &[NamedService],
+        worker: &WorkerHandle,
+        address: &Address,
+        telemetry: &Telemetry,
+    ) -> AppState {
+        let worker = worker.clone();
+        let schema = schema::Check::new(address.clone(), Apps::of(&self.config));
+        let state = AppState::new(Arc::clone(&database.store))
+            .with_worker(move || worker.status())
+            .with_metrics(telemetry.renderer())
+            .with_schema_check(move || schema.clone().fits());
+        let registry = self.config.registry().apps.iter();
+        let state = registry.fold(state, |state, app| app.restrict(state, &self.config));
+        let on = apps.iter().filter_map(|(_, app)| app.extension(database));
+        let extensions = off(&self.config).into_iter().chain(on);
+        extensions.fold(state, AppState::with_extension)
     }
 }
 
 /// A service that has started.
-struct Running {
+struct RunningService {
     state: AppState,
     worker: WorkerHandle,
     http: Option<Http>,
-    rounds: Option<Rounds>,
+    background: Vec<Box<dyn Background>>,
 }
 
-impl Running {
-    /// Returns when somebody tells it to stop, or when it is of no use any more.
-    async fn until_told(
+impl RunningService {
+    /// Returns on a stop signal, or when a part of the service has ended.
+    async fn until_stopped(
         &mut self,
         signals: &mut Signals,
         service: &mut Service,
         store: &dyn Store,
     ) {
         loop {
-            let told = tokio::select! {
-                told = signals.next() => told,
+            let signal = tokio::select! {
+                signal = signals.next() => signal,
                 () = listening(&mut self.http) => {
                     tracing::error!("the HTTP server ended by itself");
                     return;
                 }
             };
-            match told {
-                Told::Stop(_) => return,
-                Told::Reload => {
+            match signal {
+                SignalAction::Stop(_) => return,
+                SignalAction::Reload => {
                     if service.reload(signals, store).await.is_break() {
                         return;
                     }
@@ -381,39 +385,19 @@ async fn listening(http: &mut Option<Http>) {
     }
 }
 
-fn state(
-    opened: &Opened,
-    protocols: &Protocols,
-    worker: &WorkerHandle,
-    address: &Address,
-    telemetry: &Telemetry,
-) -> AppState {
-    let worker = worker.clone();
-    let schema = schema::Check::new(address.clone());
-    let state = AppState::new(Arc::clone(&opened.store))
-        .with_worker(move || worker.status())
-        .with_metrics(telemetry.renderer())
-        .with_schema_check(move || schema.clone().fits());
-    let state = match &protocols.orders {
-        Some(orders) => state.with_orders(orders.service(opened), orders.wait_max()),
-        None => state,
-    };
-    let state = match &protocols.payments {
-        Some(payments) => state.with_payments(payments.here(opened)),
-        None => state,
-    };
-    match &protocols.memory {
-        Some(memory) => state.with_memory(memory.here(opened)),
-        None => state,
-    }
+/// Every app, switched off: its paths answer which setting enables it. One that is on replaces its
+/// entry.
+fn off(config: &Config) -> Vec<Arc<dyn Extension>> {
+    let apps = config.registry().apps.iter();
+    apps.filter_map(|app| app.extension()).collect()
 }
 
 fn misconfigured(error: &dyn std::fmt::Display) -> Failure {
     Failure::new(Exit::Usage, "config", error.to_string())
 }
 
-/// Host and process: what somebody who sees a stuck lease wants to know.
-fn default_owner() -> String {
+/// Host and process, so that an operator can find the owner of a stuck lease.
+pub(crate) fn default_owner() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = match host.trim() {
         "" => "consign",

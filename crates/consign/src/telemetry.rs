@@ -1,42 +1,73 @@
 //! Logs, metrics and traces of `serve` and `work`.
 
-mod aliases;
+mod growth;
 mod logs;
 pub(crate) mod metrics;
 mod sampler;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use axum::extract::Request;
+use consign_app::{
+    Background, Registry,
+    aliases::{MetricAlias, with_aliases},
+};
 use consign_worker::SpanHook;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tracing::Span;
 
-pub(crate) use self::sampler::{Sampled, Sampler};
-use crate::{config::Settings, failure::Failure};
+pub(crate) use self::{growth::GrowthGauges, sampler::Sampler};
+use crate::{
+    config::{Config, Settings},
+    failure::Failure,
+};
+
+/// Starts telemetry for a command that stays.
+pub(crate) fn start_for_a_command(config: &Config) -> Result<Box<dyn Background>, Failure> {
+    let settings = Settings::of(config)?;
+    Ok(Box::new(Telemetry::start(&settings, config.registry())?))
+}
+
+#[async_trait]
+impl Background for Telemetry {
+    fn stop(&self) {}
+
+    async fn ended(self: Box<Self>) {
+        self.end().await;
+    }
+}
 
 /// Makes the span of a request.
 pub(crate) type RequestHook = Arc<dyn Fn(&mut Request) -> Span + Send + Sync>;
 
-/// What was set up, to be asked and to be ended.
+/// Logs, metrics and traces, to be read and to be shut down.
 pub(crate) struct Telemetry {
     prometheus: PrometheusHandle,
+    /// The second names of metrics.
+    aliases: Vec<MetricAlias>,
     traces: traces::Traces,
 }
 
 impl Telemetry {
     /// Sets up logging, metrics and traces for this process. Once.
-    pub(crate) fn start(settings: &Settings) -> Result<Self, Failure> {
+    pub(crate) fn start(settings: &Settings, registry: &Registry) -> Result<Self, Failure> {
         let traces = traces::Traces::start(settings)?;
         logs::start(settings, &traces)?;
-        let prometheus = metrics::install()?;
-        Ok(Self { prometheus, traces })
+        let prometheus = metrics::install(registry)?;
+        let aliases = registry.apps.iter().flat_map(|app| app.metric_aliases());
+        Ok(Self {
+            prometheus,
+            aliases: aliases.copied().collect(),
+            traces,
+        })
     }
 
     /// What `/metrics` answers.
     pub(crate) fn renderer(&self) -> impl Fn() -> String + Send + Sync + 'static {
         let prometheus = self.prometheus.clone();
-        move || aliases::with_aliases(&prometheus.render())
+        let aliases = self.aliases.clone();
+        move || with_aliases(&prometheus.render(), &aliases)
     }
 
     /// Lets what samples the queues keep histograms from growing.
@@ -80,7 +111,7 @@ mod traces {
             Ok(Self)
         }
 
-        pub(super) fn layer(&self) -> Option<super::logs::Boxed> {
+        pub(super) fn layer(&self) -> Option<super::logs::BoxedLayer> {
             None
         }
 

@@ -1,4 +1,4 @@
-//! Whoever uses the demo's service does so over HTTP, like everybody else.
+//! The HTTP client of the demo's traffic.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) body: Value,
-    /// For the header, where a route wants it there.
+    /// For the header, where a route needs it there.
     pub(crate) key: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Caller {
         Ok(Self { client, url })
     }
 
-    /// What the service answers; none where that is nothing, or not what was asked for.
+    /// The service's answer; none where it is empty or unexpected.
     pub(crate) async fn post(&self, call: &Call) -> Option<Value> {
         let mut request = self
             .client

@@ -19,7 +19,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`. The slight preference for small ones matters to nobody here.
+    /// A number below `end`. The slight bias for small ones does not matter here.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }

@@ -1,4 +1,4 @@
-//! Somebody in the shop who looks after dead letters now and then, and says why.
+//! An operator of the shop who requeues dead letters now and then, with a reason.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ const EVERY: Duration = Duration::from_secs(25);
 
 /// Queues whose dead letters are worth another try, and why.
 const REASONS: &[(&str, &str)] = &[
-    ("webhooks", "they say that it is mended"),
+    ("webhooks", "the partner reports it fixed"),
     ("mail", "the customer insists on the address"),
-    ("orders", "the customer asks for another try"),
+    ("orders", "the customer wants another try"),
     ("reports", "the form is there now"),
 ];
 

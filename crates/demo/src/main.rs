@@ -6,7 +6,7 @@
 mod caller;
 mod chance;
 mod clerk;
-mod far_side;
+mod demo_server;
 mod memories;
 mod opening;
 mod printers;
@@ -32,7 +32,7 @@ use crate::{
     memories::Memories,
     receiver::Receiver,
     service::{Program, Refusal},
-    settings::FarSides,
+    settings::DemoServers,
     traffic::Traffic,
 };
 
@@ -80,14 +80,15 @@ async fn main() -> ExitCode {
         Err(error) => error,
     };
     eprintln!("error: {error:#}");
-    match error.is::<Refusal>() {
-        true => ExitCode::from(3),
-        false => ExitCode::FAILURE,
+    if error.is::<Refusal>() {
+        ExitCode::from(3)
+    } else {
+        ExitCode::FAILURE
     }
 }
 
 impl Cli {
-    /// Serves until it is told to stop.
+    /// Serves until a stop signal.
     async fn run(self) -> Result<ExitCode> {
         let program = Program::find(self.program.clone())?;
         let folder = tempfile::Builder::new().prefix("consign-demo-").tempdir()?;
@@ -98,7 +99,7 @@ impl Cli {
 
     async fn serve(self, program: &Program, folder: &Path) -> Result<ExitCode> {
         let (receiver, memories) = (Receiver::start().await?, Memories::start().await?);
-        let far_sides = FarSides {
+        let far_sides = DemoServers {
             receiver: receiver.address(),
             nobody: receiver.nobody(),
             memories: memories.address(),
@@ -129,7 +130,7 @@ fn announce(json: bool, url: &str, database: &str) {
         "{url}\n\n\
          An example shop on {database}; all of it is made up and stays on this machine.\n  \
          mail, webhooks  their receiver is slow at times, fails, or refuses\n  \
-         partner         nobody is there: the breaker opens, and messages wait\n  \
+         partner         refuses connections: the breaker opens, and messages wait\n  \
          newsletter      paused, until you resume it\n  \
          reports         printers claim them over HTTP, jam, and are switched off\n  \
          orders          a paper broker\n  \

@@ -1,4 +1,4 @@
-//! A memory server that is away at times. It speaks what the gateway needs of OpenMemory in Python,
+//! A memory server that is away at times. It implements what the gateway needs of OpenMemory in Python,
 //! forgets with the process, and finds a memory by the words it has.
 
 use std::{
@@ -20,7 +20,7 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::far_side::FarSide;
+use crate::demo_server::DemoServer;
 
 /// It is away for so long,
 const AWAY: Duration = Duration::from_secs(20);
@@ -35,12 +35,12 @@ pub(crate) const UNREADABLE: &str = "unreadable";
 /// The server.
 #[derive(Debug)]
 pub(crate) struct Memories {
-    server: FarSide,
+    server: DemoServer,
 }
 
 impl Memories {
     pub(crate) async fn start() -> Result<Self> {
-        let shelf = Arc::new(Shelf {
+        let shelf = Arc::new(MemoryMap {
             since: Instant::now(),
             rows: Mutex::default(),
         });
@@ -53,7 +53,7 @@ impl Memories {
                 unless_away,
             ))
             .with_state(shelf);
-        let server = FarSide::start(router).await?;
+        let server = DemoServer::start(router).await?;
         Ok(Self { server })
     }
 
@@ -63,13 +63,13 @@ impl Memories {
 }
 
 #[derive(Debug)]
-struct Shelf {
+struct MemoryMap {
     since: Instant,
     /// Newest first.
     rows: Mutex<VecDeque<Value>>,
 }
 
-impl Shelf {
+impl MemoryMap {
     fn rows(&self) -> MutexGuard<'_, VecDeque<Value>> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,7 +82,7 @@ fn is_away(running_for: Duration) -> bool {
 }
 
 async fn unless_away(
-    State(shelf): State<Arc<Shelf>>,
+    State(shelf): State<Arc<MemoryMap>>,
     request: axum::extract::Request,
     next: Next,
 ) -> Response {
@@ -97,7 +97,7 @@ async fn health() -> Json<Value> {
     Json(json!({"status": "ok"}))
 }
 
-async fn add(State(shelf): State<Arc<Shelf>>, Json(body): Json<Value>) -> Response {
+async fn add(State(shelf): State<Arc<MemoryMap>>, Json(body): Json<Value>) -> Response {
     if content(&body).contains(UNREADABLE) {
         let said = json!({"detail": "there are no words in it"});
         return (StatusCode::UNPROCESSABLE_ENTITY, Json(said)).into_response();
@@ -111,7 +111,7 @@ async fn add(State(shelf): State<Arc<Shelf>>, Json(body): Json<Value>) -> Respon
 }
 
 /// Rows with most of the words first.
-async fn search(State(shelf): State<Arc<Shelf>>, Json(body): Json<Value>) -> Json<Value> {
+async fn search(State(shelf): State<Arc<MemoryMap>>, Json(body): Json<Value>) -> Json<Value> {
     let query = body["query"].as_str().unwrap_or_default().to_lowercase();
     let most = body["limit"].as_u64().and_then(|most| most.try_into().ok());
     let words: Vec<&str> = query.split_whitespace().collect();

@@ -11,13 +11,13 @@ use crate::{
     chance::Chance,
 };
 
-/// How long a printer may be silent before others get its reports.
+/// How long a printer may send nothing before others get its reports.
 const LEASE_MS: u64 = 12_000;
 /// How long it waits for something to do.
 const WAIT_MS: u64 = 5_000;
 /// How long one that was switched off stays off: beyond its lease.
 const OFF: Duration = Duration::from_secs(20);
-/// Before it asks again when nobody answered.
+/// The pause before the next claim after a failure.
 const REST: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]

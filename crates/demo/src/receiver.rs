@@ -1,4 +1,4 @@
-//! The far side of mail and webhooks: it does with a message what the message's header `demo` says.
+//! The receiver of mail and webhooks: it treats a message as the message's header `demo` requests.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -10,23 +10,23 @@ use axum::{
 };
 use tokio::time::sleep;
 
-use crate::far_side::{FarSide, Reserved};
+use crate::demo_server::{DemoServer, ReservedPort};
 
-/// The header of a message that tells the receiver how to behave.
+/// The header of a message that selects the receiver's behaviour.
 pub(crate) const HEADER: &str = "demo";
 
 /// Where mail and webhooks go, and where a partner used to be.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    server: FarSide,
-    partner: Reserved,
+    server: DemoServer,
+    partner: ReservedPort,
 }
 
 impl Receiver {
     pub(crate) async fn start() -> Result<Self> {
         Ok(Self {
-            server: FarSide::start(Router::new().fallback(take)).await?,
-            partner: Reserved::new()?,
+            server: DemoServer::start(Router::new().fallback(take)).await?,
+            partner: ReservedPort::new()?,
         })
     }
 
@@ -34,15 +34,15 @@ impl Receiver {
         self.server.address()
     }
 
-    /// An address where nobody listens, for as long as this lives.
+    /// An address without a listener, for as long as this lives.
     pub(crate) fn nobody(&self) -> SocketAddr {
         self.partner.address()
     }
 }
 
-/// What a message wants to happen to it.
+/// The behaviour that a message selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum PlannedAnswer {
     /// Taken after this long.
     Taken(Duration),
     /// A failure of the receiver, at this attempt and earlier ones.
@@ -51,7 +51,7 @@ enum Fate {
     Refused,
 }
 
-impl Fate {
+impl PlannedAnswer {
     /// Reads `slow=800`, `fail=2`, `fail` and `refuse`.
     fn read(word: &str) -> Self {
         let (name, number) = match word.split_once('=') {
@@ -70,17 +70,17 @@ impl Fate {
 async fn take(headers: HeaderMap) -> Response {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let attempt = text("consign-attempt").and_then(|number| number.parse().ok());
-    match Fate::read(text(HEADER).unwrap_or_default()) {
-        Fate::Taken(after) => {
+    match PlannedAnswer::read(text(HEADER).unwrap_or_default()) {
+        PlannedAnswer::Taken(after) => {
             sleep(after).await;
             StatusCode::ACCEPTED.into_response()
         }
-        Fate::FailsUntil(last) if attempt.unwrap_or(1) <= last => {
+        PlannedAnswer::FailsUntil(last) if attempt.unwrap_or(1) <= last => {
             (StatusCode::INTERNAL_SERVER_ERROR, "something broke here").into_response()
         }
-        Fate::FailsUntil(_) => StatusCode::ACCEPTED.into_response(),
-        Fate::Refused => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "nobody here by that name").into_response()
+        PlannedAnswer::FailsUntil(_) => StatusCode::ACCEPTED.into_response(),
+        PlannedAnswer::Refused => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "unknown recipient").into_response()
         }
     }
 }
@@ -91,17 +91,17 @@ mod tests {
 
     #[test]
     fn a_message_gets_what_it_asks_for() {
-        let after = |ms| Fate::Taken(Duration::from_millis(ms));
+        let after = |ms| PlannedAnswer::Taken(Duration::from_millis(ms));
         for (word, fate) in [
             ("", after(0)),
             ("slow=800", after(800)),
             ("slow", after(1_000)),
-            ("fail=2", Fate::FailsUntil(2)),
-            ("fail", Fate::FailsUntil(u32::MAX)),
-            ("refuse", Fate::Refused),
+            ("fail=2", PlannedAnswer::FailsUntil(2)),
+            ("fail", PlannedAnswer::FailsUntil(u32::MAX)),
+            ("refuse", PlannedAnswer::Refused),
             ("whatever", after(0)),
         ] {
-            assert_eq!(Fate::read(word), fate, "{word}");
+            assert_eq!(PlannedAnswer::read(word), fate, "{word}");
         }
     }
 }

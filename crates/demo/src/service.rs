@@ -67,7 +67,7 @@ impl Program {
         command
     }
 
-    /// Refuses a database that is not empty, and leaves it as it is. One without a single message may
+    /// Rejects a database that is not empty, without changing it. One without a single message may
     /// be in use as well: for memories, for policies of queues, for repositories.
     pub(crate) async fn check_unused(&self, database: &str) -> Result<()> {
         let mut command = self.command(database);

@@ -10,27 +10,27 @@ use serde_json::Value;
 
 use crate::receiver::HEADER;
 
-/// What lets the shop change the rules of its memories. No secret: whoever reaches the demo may do
+/// What lets the shop change the rules of its memories. No secret: every caller of the demo may do
 /// everything anyway.
 pub(crate) const ADMIN_KEY: &str = "demo-admin-key";
 
 /// Where the demo's own servers are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FarSides {
+pub(crate) struct DemoServers {
     pub(crate) receiver: SocketAddr,
     pub(crate) nobody: SocketAddr,
     pub(crate) memories: SocketAddr,
 }
 
 /// Writes the configuration into `folder` and returns its path.
-pub(crate) fn write(folder: &Path, far: FarSides) -> Result<PathBuf> {
+pub(crate) fn write(folder: &Path, far: DemoServers) -> Result<PathBuf> {
     let file = folder.join("consign.toml");
     std::fs::write(&file, text(folder, far))?;
     Ok(file)
 }
 
-fn text(folder: &Path, far: FarSides) -> String {
-    let FarSides {
+fn text(folder: &Path, far: DemoServers) -> String {
+    let DemoServers {
         receiver,
         nobody,
         memories,
@@ -54,7 +54,7 @@ grace_ms = 5000
 [server]
 shutdown_grace_ms = 2000
 
-# Failures are what the demo is made of; they stand on its pages.
+# Failures are part of the demo; its pages show them.
 [log]
 filter = "error,consign_payments=off"
 

@@ -32,7 +32,7 @@ const WEBHOOK_FATES: &[(u64, &str)] = &[
     (2, "fail"),
     (1, "refuse"),
 ];
-/// What the paper broker is told to do.
+/// The behaviour of the paper broker.
 const ORDER_TAGS: &[(u64, &str)] = &[
     (60, ""),
     (14, "paper:down=1"),
@@ -40,7 +40,7 @@ const ORDER_TAGS: &[(u64, &str)] = &[
     (2, "paper:rejected"),
     (4, "paper:partial=40"),
 ];
-/// What the simulated rail is told to do.
+/// The behaviour of the simulated rail.
 const SCENARIOS: &[(u64, &str)] = &[
     (65, "SIMULATE_SUCCESS"),
     (12, "SIMULATE_TIMEOUT"),

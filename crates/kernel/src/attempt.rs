@@ -11,7 +11,7 @@ use crate::{
     payload::{shallow, without_nul},
 };
 
-/// What a worker reports about a message it holds.
+/// A worker's outcome for a message in its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -25,7 +25,7 @@ pub enum Outcome {
     Uncertain,
 }
 
-/// What an attempt row says happened.
+/// The outcome recorded in an attempt row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptOutcome {
@@ -42,7 +42,7 @@ pub enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    /// The word used in SQL and JSON.
+    /// Its name in SQL and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Delivered => "delivered",
@@ -66,7 +66,7 @@ impl AttemptOutcome {
         .find(|outcome| outcome.as_str() == word)
     }
 
-    /// What a worker would have to report for this; none for what only the kernel records.
+    /// The reported outcome that leads to this one; none for outcomes that only a store records.
     pub fn reported(self) -> Option<Outcome> {
         match self {
             Self::Delivered => Some(Outcome::Delivered),
@@ -134,7 +134,7 @@ impl Report {
 
     /// The report cut to what every store can keep.
     ///
-    /// A sink's babble must not cost the outcome: long text is cut, U+0000 replaced, a result that is
+    /// A verbose sink must not cost the outcome: long text is cut, U+0000 replaced, a result that is
     /// nested too deeply kept as text.
     pub fn bounded(self) -> Self {
         Self {
@@ -147,8 +147,8 @@ impl Report {
     }
 }
 
-/// Keeps the kernel's word for an ended lease to the kernel: by it, a settle that is repeated
-/// after its lease was lost is told from one that had been recorded.
+/// Reserves the code of an ended lease for the store: it distinguishes a settle that is repeated
+/// after its lease was lost from one that had been recorded.
 fn own_code(code: String) -> String {
     if code == codes::LEASE_EXPIRED {
         format!("reported_{code}")
@@ -242,12 +242,12 @@ impl fmt::Display for LastAttempt {
 
 /// What a settle recorded about one message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Recorded {
+pub struct RecordedOutcome {
     /// The message.
     pub id: MessageId,
     /// The attempt row.
     pub attempt_no: u32,
-    /// What that row says.
+    /// The outcome in that row.
     pub outcome: AttemptOutcome,
     /// When the message is due again, if it went back.
     pub next_due_at: Option<Timestamp>,
@@ -260,10 +260,10 @@ pub struct Recorded {
 pub enum SettleAnswer {
     /// Recorded now, one entry per report, in the order of the reports.
     ///
-    /// Reports this token had settled before are answered with what was recorded then.
-    Settled(Vec<Recorded>),
+    /// For reports that this token had settled before, the entry is the recorded result.
+    Settled(Vec<RecordedOutcome>),
     /// Every report had been settled under this token before; nothing was written.
-    AlreadySettled(Vec<Recorded>),
+    AlreadySettled(Vec<RecordedOutcome>),
     /// The token is unknown, or its lease has expired. Nothing was written.
     LeaseLost,
     /// The lease lives but does not hold these messages. Nothing was written.

@@ -1,7 +1,7 @@
-//! What happens to a message next. Pure: policy and facts in, decision out.
+//! Decides where a message goes next. Pure: policy and facts in, decision out.
 //!
 //! The PostgreSQL store repeats these rules in SQL, because workers in other languages settle
-//! there; the conformance suite holds the two together.
+//! there; the conformance suite checks that both agree.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -19,7 +19,7 @@ pub mod codes {
     pub const UNREADABLE: &str = "unreadable";
     /// Held because its outcome is uncertain.
     pub const UNCERTAIN: &str = "uncertain";
-    /// A person said what had become of a held message.
+    /// An operator resolved a held message.
     pub const RESOLVED: &str = "resolved";
     /// In the result of an attempt whose lease ended: its holder was presumed to call the sink without
     /// recording the start of each call.
@@ -44,7 +44,7 @@ pub enum Next {
         /// Why.
         code: String,
     },
-    /// Parked, because its outcome is uncertain.
+    /// Held, because its outcome is uncertain.
     Held {
         /// Why, for programs.
         reason: Cow<'static, str>,
@@ -80,9 +80,12 @@ pub fn after_settle(policy: &QueuePolicy, tries: u32, report: &Report, chance: f
     if !is_counted(report) {
         return rested();
     }
-    let again = |exhausted: Next| match tries + 1 >= policy.attempts_max {
-        true => exhausted,
-        false => rested(),
+    let again = |exhausted: Next| {
+        if tries + 1 >= policy.attempts_max {
+            exhausted
+        } else {
+            rested()
+        }
     };
     if let (Outcome::Uncertain, Some(code)) = (report.outcome, &report.code)
         && policy.hold_codes.contains(code)
@@ -100,13 +103,13 @@ pub fn after_settle(policy: &QueuePolicy, tries: u32, report: &Report, chance: f
                 .unwrap_or_else(|| codes::DEAD.to_owned()),
         },
         (Outcome::Retry, _) | (Outcome::Uncertain, OnUncertain::Resend) => again(exhausted()),
-        // Dead would say that it did not arrive, and nobody knows that.
+        // Dead would mean that it did not arrive, which is not certain.
         (Outcome::Uncertain, OnUncertain::Probe) => again(UNCERTAIN),
         (Outcome::Uncertain, OnUncertain::Hold) => UNCERTAIN,
     }
 }
 
-/// Where a held message goes once a person has said what became of it, whatever its queue's policy.
+/// Where a held message goes when an operator resolves it, whatever its queue's policy.
 pub fn after_resolution(resolution: &Resolution) -> Next {
     match resolution {
         Resolution::Delivered { .. } => Next::Delivered,
@@ -118,7 +121,7 @@ pub fn after_resolution(resolution: &Resolution) -> Next {
 
 /// Where a message goes whose lease ended, and its counted tries from then on.
 ///
-/// The loss of a lease is held against a message only if it was alone there: with others, any of
+/// The loss of a lease counts as a try only for a message that was alone in it: otherwise any of
 /// them may be the one that killed the worker. It comes back without delay, since the lease
 /// itself has already passed.
 pub fn after_expiry(policy: &QueuePolicy, tries: u32, begun: bool, alone: bool) -> (Next, u32) {
@@ -127,9 +130,10 @@ pub fn after_expiry(policy: &QueuePolicy, tries: u32, begun: bool, alone: bool) 
         return (UNCERTAIN, tries);
     }
     if alone && tries >= policy.attempts_max {
-        return match begun && policy.on_uncertain == OnUncertain::Probe {
-            true => (UNCERTAIN, tries),
-            false => (exhausted(), tries),
+        return if begun && policy.on_uncertain == OnUncertain::Probe {
+            (UNCERTAIN, tries)
+        } else {
+            (exhausted(), tries)
         };
     }
     (

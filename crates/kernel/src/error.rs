@@ -1,13 +1,13 @@
 //! Errors of a store.
 //!
 //! A stale lease is not an error but an answer (see `SettleAnswer`, `RenewAnswer`, `BeginAnswer`).
-//! Errors are for what the caller asked wrongly and for what the database could not do.
+//! Errors are for invalid calls and for database failures.
 
 use std::error::Error as StdError;
 
 use crate::{MessageId, QueueName, RedriveId};
 
-/// Shorthand used throughout.
+/// The result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Whether a failed operation is known not to have happened.
@@ -28,7 +28,7 @@ pub enum Error {
              `consign queues set {queue}` creates it",
         suggestion.as_ref().map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default())]
     UnknownQueue {
-        /// The name that was asked for.
+        /// The name in the call.
         queue: String,
         /// A queue with a similar name, where one exists.
         suggestion: Option<String>,
@@ -36,7 +36,7 @@ pub enum Error {
     /// The key was used before in this queue for a different payload or group.
     #[error(
         "key {key:?} in queue {queue} already names {}, whose payload or group differs; nothing was \
-         enqueued. Use a new key, or send what was sent before",
+         enqueued. Use a new key, or send the same payload and group",
         id.map_or("another message of this call".to_owned(), |id| format!("message {id}"))
     )]
     KeyConflict {
@@ -70,9 +70,9 @@ pub enum Error {
         /// What is wrong with it and what is accepted.
         why: String,
     },
-    /// `ordered` cannot change while messages of the queue are unfinished.
+    /// `ordered` and `on_dead` cannot change while messages of the queue are unfinished.
     #[error(
-        "queue {queue} has unfinished messages, so `ordered` cannot change; drain the queue first"
+        "queue {queue} has unfinished messages, so `ordered` and `on_dead` cannot change; drain the queue first"
     )]
     QueueNotEmpty {
         /// The queue.
@@ -92,7 +92,7 @@ pub enum Error {
     /// There is no such redrive.
     #[error("redrive {id} does not exist; `consign redrive ls` lists those there are")]
     UnknownRedrive {
-        /// The number that was asked for.
+        /// The id in the call.
         id: RedriveId,
     },
     /// No lease has a token that begins like this.
@@ -100,7 +100,7 @@ pub enum Error {
         "no lease has a token that begins with {prefix}; `consign leases` lists those there are"
     )]
     UnknownLease {
-        /// What was asked for.
+        /// The prefix in the call.
         prefix: String,
     },
     /// The database's schema does not fit this program.
@@ -113,7 +113,7 @@ pub enum Error {
         component: String,
         /// Version found, 0 for none.
         found: i64,
-        /// Version this program knows.
+        /// Version this program needs.
         needed: i64,
         /// What to do.
         remedy: &'static str,
@@ -129,13 +129,13 @@ pub enum Error {
         version: i64,
         /// What it is about.
         name: &'static str,
-        /// What stands in the way, and what to do about it.
+        /// The obstacle, and what to do about it.
         why: String,
     },
     /// The role connected as may not do this.
-    #[error("the database refused: {what}")]
+    #[error("not permitted: {what}")]
     Forbidden {
-        /// The database's own words.
+        /// The database's message.
         what: String,
     },
     /// The database could not be reached or did not answer.
@@ -247,14 +247,14 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("talking to the server: {0}")]
-    struct Repeating(#[source] io::Error);
+    struct RepeatedCause(#[source] io::Error);
 
     #[test]
     fn a_cause_is_printed_once() {
         let error = Error::Unavailable {
             attempted: "connect",
             certainty: Certainty::Definite,
-            source: Box::new(Repeating(io::Error::other("connection refused"))),
+            source: Box::new(RepeatedCause(io::Error::other("connection refused"))),
         };
         assert_eq!(
             with_causes(&error),

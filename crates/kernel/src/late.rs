@@ -1,4 +1,4 @@
-//! Results that came too late to count.
+//! Late results: reported after their lease had ended.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::{Fence, MessageId, Outcome, Token};
 
 /// What a worker reported about a message it no longer held: evidence, never an outcome.
 ///
-/// Append-only, like attempts. At most one per lease and message: the first stands. A delivery puts
+/// Append-only, like attempts. At most one per lease and message: the first is kept. A delivery puts
 /// every later claim of the message in doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LateResult {
@@ -20,7 +20,7 @@ pub struct LateResult {
     pub fence: Fence,
     /// Who had held it.
     pub owner: String,
-    /// What it says happened.
+    /// The reported outcome.
     pub outcome: Outcome,
     /// A short word for programs.
     pub code: Option<String>,

@@ -1,4 +1,4 @@
-//! Leases: who may speak for which messages, and until when.
+//! Leases: which owner may settle which messages, and until when.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
 pub struct Token(pub Uuid);
 
 impl Token {
-    /// Its first characters: enough to name a lease, not to speak for it.
+    /// Its first characters: enough to identify a lease, not to settle under it.
     pub fn shown(&self) -> String {
         self.0.to_string()[..TOKEN_SHOWN].to_owned()
     }
@@ -32,7 +32,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// A number that grows with every lease; it travels to the sink so that the far side can refuse
+/// A number that grows with every lease; it is sent to the sink so that the receiver can reject
 /// older holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -49,11 +49,11 @@ impl fmt::Display for Fence {
 pub struct Claim {
     /// The queue to take from.
     pub queue: QueueName,
-    /// Who asks: a name people recognise. Not a credential.
+    /// The worker's name, for operators. Not a credential.
     pub owner: String,
     /// At most this many messages.
     pub limit: u32,
-    /// How long the lease shall live; the queue's policy decides when absent, and refuses more than
+    /// The lease time; the queue's default when absent. The queue rejects more than
     /// its `lease_ttl_max_ms`.
     pub ttl: Option<Duration>,
     /// At most this many bytes of payloads and headers, as the store keeps them, and never more than
@@ -95,7 +95,7 @@ impl Claim {
         self.bytes_max.map_or(queue, |own| own.min(queue))
     }
 
-    /// Refuses what no store could honour.
+    /// Rejects what no store can do.
     pub fn validate(&self) -> Result<()> {
         if !(1..=LEASE_MESSAGES_MAX).contains(&self.limit) {
             return Err(Error::invalid(
@@ -132,7 +132,7 @@ pub struct ClaimedMessage {
     pub attempt_no: u32,
     /// Earlier attempts that count toward the queue's limit.
     pub tries: u32,
-    /// Whether an earlier delivery may have happened, by its attempts or by a late result: ask the
+    /// Whether an earlier delivery may have happened, by its attempts or by a late result: probe the
     /// sink before sending.
     pub in_doubt: bool,
 }
@@ -171,14 +171,14 @@ pub enum ReleaseAnswer {
 
 /// What an expiry did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Expired {
+pub struct Expiry {
     /// Leases that ended.
     pub leases: u64,
     /// Messages they held.
     pub messages: u64,
 }
 
-/// The first characters of a token, by which an operator names a lease. Lower case.
+/// The first characters of a token, by which an operator identifies a lease. Lower case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenPrefix(String);
 
@@ -198,7 +198,7 @@ impl TokenPrefix {
             several => Err(Error::invalid(
                 format!("token {:?}", self.0),
                 format!(
-                    "{} leases have a token that begins so; give more of it",
+                    "{} lease tokens have this prefix; give more characters",
                     several.len()
                 ),
             )),

@@ -2,52 +2,84 @@
 
 mod attempt;
 mod decision;
+mod erasure;
 mod error;
+mod growth;
+mod heartbeat;
 mod late;
+mod layer;
 mod lease;
 mod limits;
 mod message;
+mod obstacle;
 mod operator;
 mod payload;
-mod pulse;
+pub mod plan;
 mod queue;
+mod rate;
 mod redrive;
 pub mod reference;
-mod reference_store;
+mod retention;
 mod retry;
 mod schema;
 mod state;
 mod store;
 mod suggest;
 
-pub use attempt::{Attempt, AttemptOutcome, LastAttempt, Outcome, Recorded, Report, SettleAnswer};
+pub use attempt::{
+    Attempt, AttemptOutcome, LastAttempt, Outcome, RecordedOutcome, Report, SettleAnswer,
+};
 pub use decision::{Next, after_expiry, after_resolution, after_settle, codes, is_counted};
+pub use erasure::{Erasure, ErasureAnswer, ErasureResult, ErasureTarget};
 pub use error::{Certainty, Error, Result, with_causes};
+pub use growth::{
+    DailyGrowth, DatabaseSize, FullRange, Growth, PassRecord, Period, QueueSample,
+    SAMPLE_QUEUES_MAX, SAMPLES_RETENTION, Sample, bases,
+};
+pub use heartbeat::{
+    HEARTBEAT_QUEUES_MAX, Heartbeat, OutcomeCounts, PROCESSES_KEPT, Process, QueueMinutes,
+    QueueStats, STATS_RETENTION, STATS_STEP_MAX,
+};
 pub use late::LateResult;
+pub use layer::{Layer, Layered};
 pub use lease::{
-    BeginAnswer, Claim, ClaimedMessage, EndedLease, Expired, Fence, Lease, LeaseView,
-    ReleaseAnswer, RenewAnswer, TOKEN_SHOWN, Token, TokenPrefix,
+    BeginAnswer, Claim, ClaimedMessage, EndedLease, Expiry, Fence, Lease, LeaseView, ReleaseAnswer,
+    RenewAnswer, TOKEN_SHOWN, Token, TokenPrefix,
 };
 pub use limits::{
-    CLAIM_BYTES_MAX, CODE_BYTES_MAX, DELAY_MAX, DETAIL_BYTES_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX,
-    LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAYLOAD_BYTES_MAX,
-    PAYLOAD_DEPTH_MAX, RUN_MESSAGES_MAX, TOKEN_PREFIX_MIN,
+    BATCH_MESSAGES_MAX, CLAIM_BYTES_MAX, CODE_BYTES_MAX, DELAY_MAX, DETAIL_BYTES_MAX,
+    HEADERS_BYTES_MAX, KEY_BYTES_MAX, LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX,
+    PAGE_ENTRIES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX, TOKEN_PREFIX_MIN,
 };
-pub use message::{CORRELATION_ID, Enqueued, Message, MessageId, NewMessage};
-pub use operator::{AuditEntry, By, Move, Moved, Resolution};
+pub use message::{CORRELATION_ID, Message, MessageId, NewMessage, Receipt};
+pub use obstacle::{Obstacle, Reason};
+pub use operator::{AuditEntry, By, Move, MoveResult, Resolution};
 pub use payload::{Payload, PayloadError, exact_headers, exact_value, stored_result};
-pub use pulse::{
-    Done, PROCESSES_KEPT, PULSE_QUEUES_MAX, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse,
-    QueueMinutes, QueuePulse,
-};
-pub use queue::{OnDead, OnUncertain, Queue, QueueName, QueuePolicy};
+pub use queue::{OnDead, OnUncertain, Queue, QueueName, QueuePolicy, validate_ttl};
+pub use rate::{Bucket, Buckets, Rate};
 pub use redrive::{Redrive, RedriveId, RedrivePlan, RedriveState, redrive_by};
-pub use reference_store::{ManualClock, ReferenceStore};
+pub use reference::{ManualClock, ReferenceStore};
+pub use retention::{
+    Departure, DepartureCause, DepartureId, DepartureState, Progress, QueueHistory, Record,
+    Refusal, Step, validate_archive, validate_maintenance, validate_pass_end,
+};
 pub use retry::RetrySchedule;
 pub use schema::{AppliedMigration, ENGINE, Migration, SchemaStatus, migration_order};
 pub use state::{
-    Counts, Cursor, DeadLetter, Explanation, Filter, Finding, Listed, NOT_CHECKED, Page, State,
-    StateKind, Totals,
+    Counts, Cursor, DeadLetter, Explanation, Filter, Finding, MessageSummary, NOT_CHECKED, Page,
+    State, StateKind, Totals,
 };
-pub use store::Store;
+pub use store::{
+    Browse, Claims, Erase, Operate, Produce, Queues, Read, Redrives, Retain, Settle, Store, Watch,
+};
 pub use suggest::nearest;
+
+/// The traits of a store, for calls on a store of a known type.
+///
+/// `dyn Store` and `S: Store` have their methods without it.
+pub mod prelude {
+    pub use crate::store::{
+        Browse as _, Claims as _, Erase as _, Operate as _, Produce as _, Queues as _, Read as _,
+        Redrives as _, Retain as _, Settle as _, Store as _, Watch as _,
+    };
+}

@@ -1,13 +1,13 @@
 //! Hard limits, the same in every store.
 //!
-//! Limits a team may want to change are queue policy; these protect the shape of the tables.
+//! Limits that a team may change are queue policy; these protect the shape of the tables.
 
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// Longest run in ids: a ready row stays below PostgreSQL's TOAST threshold and is cheap to split.
-pub const RUN_MESSAGES_MAX: usize = 200;
+/// Longest batch in ids: a ready row stays below PostgreSQL's TOAST threshold and is cheap to split.
+pub const BATCH_MESSAGES_MAX: usize = 200;
 /// Most messages one claim may lease.
 pub const LEASE_MESSAGES_MAX: u32 = 1_000;
 /// Longest lease.
@@ -28,14 +28,14 @@ pub const CODE_BYTES_MAX: usize = 128;
 pub const DETAIL_BYTES_MAX: usize = 4_096;
 /// Longest rest before a try.
 pub const DELAY_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// Most entries of a list in one answer; asking for more gets this many.
+/// Most entries of a list in one answer; a larger limit is cut to this.
 pub const PAGE_ENTRIES_MAX: u32 = 1_000;
 /// Deepest payload and result: what is nested further cannot be read back by common JSON parsers.
 pub const PAYLOAD_DEPTH_MAX: usize = 100;
 /// Longest payload that a queue can allow, as canonical JSON.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Refuses a name of an owner or a program that is empty, too long or could steer a terminal or a log.
+/// Rejects a name of an owner or a program that is empty, too long or could steer a terminal or a log.
 pub(crate) fn validate_name(what: &'static str, text: &str, bytes_max: usize) -> Result<()> {
     if text.trim().is_empty() || text.len() > bytes_max || text.chars().any(char::is_control) {
         let why = format!("must be 1 to {bytes_max} bytes without control characters");

@@ -35,9 +35,9 @@ pub struct NewMessage {
     pub group: Option<String>,
     /// What to deliver.
     pub payload: Payload,
-    /// What travels beside the payload; not part of the key's identity.
+    /// Headers; not compared when a key is repeated.
     pub headers: Map<String, Value>,
-    /// How long to rest before the first try.
+    /// The delay before the first attempt.
     pub delay: Duration,
 }
 
@@ -75,7 +75,7 @@ impl NewMessage {
         Self { delay, ..self }
     }
 
-    /// Refuses what no store could keep; `index` is the message's position in its call.
+    /// Rejects what no store can keep; `index` is the message's position in its call.
     pub fn validate(&self, index: usize, policy: &QueuePolicy) -> Result<()> {
         let refuse =
             |what: &str, why: String| Err(Error::invalid(format!("message {index}: {what}"), why));
@@ -140,7 +140,7 @@ pub struct Message {
     pub group: Option<String>,
     /// What to deliver.
     pub payload: Payload,
-    /// What travels beside the payload.
+    /// Its headers.
     pub headers: Map<String, Value>,
     /// When it was enqueued.
     pub created_at: Timestamp,
@@ -155,7 +155,7 @@ impl Message {
         self.payload.as_str().len() + json_bytes(&self.headers)
     }
 
-    /// What it has in common with other messages, by its headers.
+    /// Its correlation id, from its headers.
     pub fn correlation_id(&self) -> Option<&str> {
         self.headers.get(CORRELATION_ID)?.as_str()
     }
@@ -163,10 +163,10 @@ impl Message {
 
 /// The answer to enqueueing one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Enqueued {
+pub struct Receipt {
     /// The message: the new one, or the one that held the key already.
     pub id: MessageId,
-    /// Whether the key was there already, so that nothing was written.
+    /// Whether the key existed, so that nothing was written.
     pub duplicate: bool,
     /// Where that message is now.
     pub state: StateKind,

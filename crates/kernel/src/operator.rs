@@ -1,4 +1,4 @@
-//! What people do to messages, and the record of it.
+//! Operator actions, and the audit log of them.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ impl By {
         }
     }
 
-    /// Refuses an action nobody answers for.
+    /// Rejects an action without an actor or a reason.
     pub fn validate(&self) -> Result<()> {
         for (what, text, bytes_max) in [
             ("actor", &self.actor, OWNER_BYTES_MAX),
@@ -53,23 +53,23 @@ impl By {
     }
 }
 
-/// What a person found out about held messages.
+/// The outcome of held messages that an operator determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
     /// The receiver has them.
     Delivered {
-        /// What came of it, as JSON text: its numbers must stay exact. Queues whose app keeps results
-        /// need it, one message at a time; every other queue refuses it.
+        /// The result, as JSON text: its numbers must stay exact. Queues whose app keeps results
+        /// need it, one message at a time; every other queue rejects it.
         result: Option<String>,
     },
-    /// The receiver does not have them and shall not get them.
+    /// The receiver does not have them, and they are not sent again.
     Dead,
-    /// It cannot be found out. They are dead; if they are requeued, they are in doubt.
+    /// It cannot be determined. They are dead; if they are requeued, they are in doubt.
     Unknown,
 }
 
 impl Resolution {
-    /// Delivered, with nothing more to say.
+    /// Delivered, without a result.
     pub const DELIVERED: Self = Self::Delivered { result: None };
 
     /// As in SQL and JSON.
@@ -106,7 +106,7 @@ impl Resolution {
         }
     }
 
-    /// Refuses one result for several messages.
+    /// Rejects one result for several messages.
     pub fn validate(&self, messages: usize) -> Result<()> {
         if self.result().is_some() && messages != 1 {
             let why = format!("is about one message, {messages} were given; resolve one at a time");
@@ -115,17 +115,17 @@ impl Resolution {
         Ok(())
     }
 
-    /// Refuses a result in a queue that takes none.
+    /// Rejects a result in a queue that takes none.
     pub fn refuse_result(&self, queue: &QueueName) -> Result<()> {
         if self.result().is_some() {
-            let why = format!("messages of queue {queue} are resolved without one");
+            let why = format!("queue {queue} takes none; leave it out");
             return Err(Error::invalid("result", why));
         }
         Ok(())
     }
 }
 
-/// The answer to moving one message by hand.
+/// The result of an operator's move of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Move {
@@ -149,16 +149,18 @@ pub enum Move {
         /// Where it is.
         state: StateKind,
     },
+    /// Its content was erased: there is nothing to send.
+    Erased,
     /// There is no such message.
     NoSuchMessage,
 }
 
-/// One message and what became of it.
+/// The result of an operator's move, by message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Moved {
+pub struct MoveResult {
     /// The message.
     pub id: MessageId,
-    /// What became of it.
+    /// The result.
     #[serde(flatten)]
     pub answer: Move,
 }
@@ -173,11 +175,11 @@ pub struct AuditEntry {
     /// Who.
     pub actor: String,
     /// What: `requeue`, `hold`, `unhold`, `resolve`, `pause`, `resume`, `queue`, `end_lease`,
-    /// `start_redrive`, `stop_redrive`, `resume_redrive`.
+    /// `start_redrive`, `stop_redrive`, `resume_redrive`, `depart`, `erase`.
     pub action: String,
-    /// On which queue; none for a redrive of all queues.
+    /// On which queue; none for a redrive of all queues and a departure.
     pub queue: Option<QueueName>,
-    /// On which message, unless on the queue itself or a redrive.
+    /// On which message, unless on the queue itself, a redrive or a departure.
     pub message_id: Option<MessageId>,
     /// Why.
     pub reason: String,

@@ -22,6 +22,7 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, de::DeserializeOwned, ser};
 use serde_json::{Value, value::RawValue};
+use sha2::{Digest, Sha256};
 
 pub(crate) use self::value::{contains_nul, deeper_than, json_bytes, shallow, without_nul};
 use self::{canonical::canonical, error::Fault};
@@ -119,6 +120,17 @@ impl Payload {
         self.refusal.as_deref()
     }
 
+    /// SHA-256 of what equal payloads have in common: a store keeps it when the payload itself is gone.
+    pub fn digest(&self) -> [u8; 32] {
+        Sha256::digest(self.identity().as_bytes()).into()
+    }
+
+    /// The digest in lower-case hex.
+    pub fn digest_hex(&self) -> String {
+        let bytes = self.digest();
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// A text that is the same for all payloads that are equal: without the zeros that end a
     /// fraction.
     fn identity(&self) -> Cow<'_, str> {
@@ -139,9 +151,10 @@ impl Payload {
             };
             let token = &rest[..end];
             let is_fraction = !token.starts_with('"') && token.contains('.');
-            identity.push_str(match is_fraction {
-                true => token.trim_end_matches('0').trim_end_matches('.'),
-                false => token,
+            identity.push_str(if is_fraction {
+                token.trim_end_matches('0').trim_end_matches('.')
+            } else {
+                token
             });
             rest = &rest[end..];
         }

@@ -67,10 +67,10 @@ impl fmt::Display for QueueName {
 pub enum OnUncertain {
     /// Send again: the sink is idempotent.
     Resend,
-    /// Hand it out again marked `in_doubt`; the worker asks the sink before sending. Parked when
+    /// Hand it out again marked `in_doubt`; the worker probes the sink before sending. Held when
     /// its tries are used up and the doubt is still there.
     Probe,
-    /// Park it until a person decides.
+    /// Hold it until an operator resolves it.
     Hold,
 }
 
@@ -80,9 +80,12 @@ pub enum OnUncertain {
 pub enum OnDead {
     /// The group stops until the dead message is requeued and delivered.
     Block,
-    /// The next message of the group takes its turn.
+    /// The next message of the group is promoted.
     Continue,
 }
+
+/// The longest time to keep something: 100 years.
+const KEEP_MS_MAX: u64 = 100 * 366 * 24 * 60 * 60 * 1_000;
 
 /// Most codes of `hold_codes`.
 const HOLD_CODES_MAX: usize = 16;
@@ -91,9 +94,9 @@ const HOLD_CODES_MAX: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueuePolicy {
-    /// How long a lease lives unless the claimer asks for another time.
+    /// The lease time unless the claim requests another.
     pub lease_ttl_ms: u64,
-    /// The longest time a claimer may ask for, in a claim or a renewal.
+    /// The longest lease time that a claim or a renewal may request.
     pub lease_ttl_max_ms: u64,
     /// Tries before a message is dead.
     pub attempts_max: u32,
@@ -124,9 +127,18 @@ pub struct QueuePolicy {
     /// Whether a claim by `consign.claim` in SQL presumes that the sink is called for its messages
     /// without a recorded start: if its lease expires, they are in doubt. For workers in other languages.
     pub presume_begun: bool,
-    /// Codes of uncertain reports that are held at once, whatever `on_uncertain` says, with the code
-    /// as the reason: asking the sink again cannot help.
+    /// Codes of uncertain reports that are held at once, whatever `on_uncertain` is, with the code
+    /// as the reason: another probe cannot help.
     pub hold_codes: Vec<String>,
+    /// How long a delivered message is kept after its last event; none for ever.
+    pub keep_ms: Option<u64>,
+    /// How long a dead message is kept after its last event; none for ever.
+    pub keep_dead_ms: Option<u64>,
+    /// How long a key is kept after its message was enqueued, in any case until the message has left;
+    /// none for ever.
+    pub keep_keys_ms: Option<u64>,
+    /// Whether a message must be in an archive before it leaves.
+    pub archive: bool,
 }
 
 impl Default for QueuePolicy {
@@ -148,6 +160,10 @@ impl Default for QueuePolicy {
             record_begin: false,
             presume_begun: false,
             hold_codes: Vec::new(),
+            keep_ms: None,
+            keep_dead_ms: None,
+            keep_keys_ms: None,
+            archive: true,
         }
     }
 }
@@ -158,7 +174,12 @@ impl QueuePolicy {
         Duration::from_millis(self.lease_ttl_ms)
     }
 
-    /// Refuses a lease that would live longer than the queue allows.
+    /// Whether groups are ordered alike, which cannot change while a queue has messages.
+    pub fn orders_like(&self, other: &Self) -> bool {
+        (self.ordered, self.on_dead) == (other.ordered, other.on_dead)
+    }
+
+    /// Rejects a lease that would live longer than the queue allows.
     pub fn check_ttl(&self, queue: &QueueName, ttl: Duration) -> Result<()> {
         if ttl <= Duration::from_millis(self.lease_ttl_max_ms) {
             return Ok(());
@@ -184,7 +205,7 @@ impl QueuePolicy {
         self.record_begin || self.on_uncertain != OnUncertain::Resend
     }
 
-    /// Refuses values that no store could honour.
+    /// Rejects values that no store can honour.
     pub fn validate(&self) -> Result<()> {
         validate_ttl("policy.lease_ttl_ms", self.lease_ttl())?;
         validate_ttl(
@@ -239,11 +260,22 @@ impl QueuePolicy {
                 "must be at most 16 codes of 1 to 128 bytes",
             ));
         }
+        for (what, keep_ms) in [
+            ("policy.keep_ms", self.keep_ms),
+            ("policy.keep_dead_ms", self.keep_dead_ms),
+            ("policy.keep_keys_ms", self.keep_keys_ms),
+        ] {
+            if keep_ms.is_some_and(|keep_ms| keep_ms > KEEP_MS_MAX) {
+                let why = "must be from 0 to 100 years, or absent to keep for ever";
+                return Err(Error::invalid(what, why));
+            }
+        }
         self.retry.validate()
     }
 }
 
-pub(crate) fn validate_ttl(what: &str, ttl: Duration) -> Result<()> {
+/// Refuses a lease time that no queue may have; `what` names it in the error.
+pub fn validate_ttl(what: &str, ttl: Duration) -> Result<()> {
     if ttl < Duration::from_millis(1) || ttl > LEASE_TTL_MAX {
         return Err(Error::invalid(what, "a lease lives from 1 ms to 24 h"));
     }

@@ -33,14 +33,14 @@ pub struct RedrivePlan {
     pub queue: Option<QueueName>,
     /// Only messages dead with this code.
     pub code: Option<String>,
-    /// At most this many a second; none for as fast as it goes.
+    /// At most this many a second; none for no limit.
     pub rate_per_second: Option<u32>,
     /// At most this many; none for all.
     pub limit: Option<u64>,
 }
 
 impl RedrivePlan {
-    /// Refuses what no store could carry out.
+    /// Rejects what no store can carry out.
     pub fn validate(&self) -> Result<()> {
         let too_long = |code: &String| code.len() > CODE_BYTES_MAX || code.contains('\0');
         if self.code.as_ref().is_some_and(too_long) {
@@ -67,13 +67,13 @@ impl RedrivePlan {
             && self.code.as_ref().is_none_or(|wanted| wanted == code)
     }
 
-    /// How many of the first messages are shown, of so many wanted.
+    /// How many of the first messages are shown, for a requested number.
     pub fn shown(&self, limit: u32) -> u32 {
         let most = self.limit.unwrap_or(u64::MAX).min(PAGE_ENTRIES_MAX.into());
         u64::from(limit).min(most) as u32
     }
 
-    /// Refuses a redrive nobody answers for, or whose reason would not fit beside its number.
+    /// Rejects a redrive without an actor or a reason, or whose reason does not fit beside its number.
     pub fn validate_by(by: &By) -> Result<()> {
         by.validate()?;
         if by.reason.len() > REASON_BYTES_MAX {
@@ -113,14 +113,14 @@ impl RedrivePlan {
 pub enum RedriveState {
     /// Steps are taken.
     Running,
-    /// A person stopped it; a person may resume it.
+    /// An operator stopped it and may resume it.
     Stopped,
     /// Nothing is left of what was dead at its start, or its limit is reached.
     Done,
 }
 
 impl RedriveState {
-    /// The word used in SQL and JSON.
+    /// Its name in SQL and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -156,10 +156,10 @@ pub struct Redrive {
     pub total: u64,
     /// Messages it has requeued.
     pub moved: u64,
-    /// Of `total`, those that somebody else requeued before it came to them. Known once nothing
+    /// Of `total`, those that left the dead before it reached them. Known once nothing
     /// is left; zero before, and where the limit ended it.
     pub skipped: u64,
-    /// The last message it came to. It goes by ascending id and never back.
+    /// The last message it reached. It moves by ascending id only.
     pub cursor: Option<MessageId>,
     /// Who started it, and why.
     pub by: By,

@@ -5,38 +5,44 @@
 //! disagree, this file is right.
 //!
 //! The state of the queue is not a column on the message. It is which collection the message is
-//! in: `waiting`, a run in `ready`, a lease, `held`, `dead`, or none of them with a delivered
+//! in: `waiting`, a batch in `ready`, a lease, `held`, `dead`, or none of them with a delivered
 //! attempt. `check` proves that every message is in exactly one.
 
 mod check;
 mod claim;
 mod enqueue;
+mod erase;
 mod expire;
 mod groups;
+mod growth;
+mod late;
+mod list;
 mod operate;
-mod pulse;
+mod queues;
 mod read;
 mod redrive;
 mod resolve;
+mod retain;
 mod settle;
+mod store;
 #[cfg(feature = "twins")]
 mod twin;
-mod witness;
+mod watch;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
+pub use store::{ManualClock, ReferenceStore};
 #[cfg(feature = "twins")]
 pub use twin::Flaw;
 
 use crate::{
-    Attempt, AuditEntry, By, DeadLetter, Done, Fence, LateResult, Message, MessageId, Process,
-    Queue, QueueName, RUN_MESSAGES_MAX, Redrive, RedriveId, Token,
+    Attempt, AuditEntry, BATCH_MESSAGES_MAX, By, DeadLetter, Departure, DepartureId, Erasure,
+    Fence, LateResult, Message, MessageId, OutcomeCounts, PassRecord, Process, Queue, QueueName,
+    Redrive, RedriveId, Sample, StateKind, Token,
     error::{Error, Result},
+    plan::{Cutoffs, Entry, later},
     suggest::nearest,
 };
 
@@ -46,50 +52,56 @@ pub struct Reference {
     queues: BTreeMap<QueueName, Queue>,
     messages: BTreeMap<MessageId, Message>,
     keys: BTreeMap<(QueueName, String), MessageId>,
-    ready: BTreeMap<RunKey, Run>,
+    ready: BTreeMap<BatchKey, Batch>,
     leases: BTreeMap<Fence, LeaseRow>,
     attempts: BTreeMap<(MessageId, u32), Attempt>,
     dead: BTreeMap<MessageId, DeadRow>,
     held: BTreeMap<MessageId, HeldRow>,
     waiting: BTreeMap<(QueueName, String, MessageId), WaitingRow>,
-    /// The message of each group whose turn it is. A group with a turn lets nobody else through.
-    turns: BTreeMap<(QueueName, String), MessageId>,
+    /// The head of each group: no other message of it may be ready or leased.
+    heads: BTreeMap<(QueueName, String), MessageId>,
     late: BTreeMap<(MessageId, Token), LateResult>,
     redrives: BTreeMap<RedriveId, RedriveRow>,
+    maintenance: Option<MaintenanceRow>,
+    /// All that were not given up; the last one may be under way.
+    departures: BTreeMap<DepartureId, DepartureRow>,
+    last_departure: i64,
+    /// The keys of messages that have left.
+    former_keys: BTreeMap<(QueueName, String), FormerKey>,
+    /// All ever made, also of messages that have left.
+    erasures: BTreeMap<MessageId, ErasureRow>,
+    /// Those that the archive is still to be cleared of.
+    due_erasures: BTreeSet<MessageId>,
+    /// What has left of each queue.
+    departed: BTreeMap<QueueName, Departed>,
+    /// How the last passes of the maintenance ended.
+    pass: Option<PassRecord>,
+    /// By hour.
+    samples: BTreeMap<Timestamp, Sample>,
     audit: Vec<AuditEntry>,
     processes: BTreeMap<String, Process>,
-    pulses: BTreeMap<(Timestamp, QueueName), Done>,
+    queue_stats: BTreeMap<(Timestamp, QueueName), OutcomeCounts>,
     last_message: i64,
-    last_run: u64,
+    last_batch: u64,
     last_fence: i64,
     #[cfg(feature = "twins")]
     flaw: Option<Flaw>,
 }
 
-/// Ready runs in the order in which they are claimed.
+/// Ready batches in the order in which they are claimed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct RunKey {
+struct BatchKey {
     queue: QueueName,
     due_at: Timestamp,
-    run: u64,
+    batch: u64,
 }
 
 /// Messages that move together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Run {
+struct Batch {
     entries: Vec<Entry>,
     /// Came back from an expiry: leased alone until it settles, so that a culprit is isolated.
-    apart: bool,
-}
-
-/// A message on its way, with what must travel along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Entry {
-    id: MessageId,
-    /// Attempts that count toward the queue's limit.
-    tries: u32,
-    /// Attempt rows written so far.
-    attempts: u32,
+    isolated: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -135,7 +147,7 @@ struct HeldRow {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct WaitingRow {
     entry: Entry,
-    /// Not to be tried before, however early its turn comes.
+    /// Not to be tried before, however early it becomes the head.
     due_at: Timestamp,
 }
 
@@ -144,6 +156,51 @@ struct RedriveRow {
     redrive: Redrive,
     /// The time up to which its rate is used up.
     paced_at: Timestamp,
+}
+
+/// Who may take the steps of the maintenance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct MaintenanceRow {
+    owner: String,
+    token: Token,
+    expires_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct DepartureRow {
+    departure: Departure,
+    /// By queue, as the policies were when it began.
+    cutoffs: BTreeMap<QueueName, Cutoffs>,
+    fingerprint: [u8; 32],
+    archive: Option<String>,
+    is_over: bool,
+}
+
+/// What no other table tells any more about the messages of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Departed {
+    messages: u64,
+    /// Of them, those that left as dead.
+    dead: u64,
+    /// How often dead messages were requeued.
+    revived: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct FormerKey {
+    message_id: MessageId,
+    /// When the message was enqueued.
+    at: Timestamp,
+    state: StateKind,
+    digest: [u8; 32],
+    group: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ErasureRow {
+    queue: QueueName,
+    erasure: Erasure,
+    digest: [u8; 32],
 }
 
 impl Reference {
@@ -163,20 +220,26 @@ impl Reference {
             .policy
     }
 
-    /// Puts entries into ready runs of bounded length.
-    fn make_ready(&mut self, queue: &QueueName, due_at: Timestamp, entries: &[Entry], apart: bool) {
-        for entries in entries.chunks(RUN_MESSAGES_MAX) {
-            self.last_run += 1;
-            let key = RunKey {
+    /// Puts entries into ready batches of bounded length.
+    fn make_ready(
+        &mut self,
+        queue: &QueueName,
+        due_at: Timestamp,
+        entries: &[Entry],
+        isolated: bool,
+    ) {
+        for entries in entries.chunks(BATCH_MESSAGES_MAX) {
+            self.last_batch += 1;
+            let key = BatchKey {
                 queue: queue.clone(),
                 due_at,
-                run: self.last_run,
+                batch: self.last_batch,
             };
             self.ready.insert(
                 key,
-                Run {
+                Batch {
                     entries: entries.to_vec(),
-                    apart,
+                    isolated,
                 },
             );
         }
@@ -191,7 +254,8 @@ impl Reference {
         message_id: Option<MessageId>,
     ) {
         self.audit.push(AuditEntry {
-            id: self.audit.len() as i64 + 1,
+            // The newest entry never leaves: a departure records one of its own.
+            id: self.audit.last().map_or(1, |newest| newest.id + 1),
             at: now,
             actor: by.actor.clone(),
             action: action.to_owned(),
@@ -200,11 +264,4 @@ impl Reference {
             reason: by.reason.clone(),
         });
     }
-}
-
-/// `now` plus a duration, in the microseconds every database can keep.
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    let micros = i64::try_from(by.as_micros()).expect("invariant: durations are bounded");
-    now.checked_add(SignedDuration::from_micros(micros))
-        .expect("invariant: times are bounded")
 }

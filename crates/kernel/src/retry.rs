@@ -88,8 +88,9 @@ impl RetrySchedule {
                 max_ms,
                 jitter,
             } => {
-                // An exponent past 1023 would overflow to infinity, which the cap absorbs.
-                let grown = *base_ms as f64 * factor.powi((tries - 1).min(1_000) as i32);
+                // The bounds of consign.retry_delay in SQL, where a float that overflows is an error.
+                let exponent = (tries - 1).min(if *factor > 2.0 { 140 } else { 900 });
+                let grown = *base_ms as f64 * factor.powi(exponent as i32);
                 let capped = grown.min(*max_ms as f64);
                 (capped * (1.0 + jitter * (2.0 * chance - 1.0))).floor() as u64
             }
@@ -152,7 +153,7 @@ mod tests {
             max_ms: 3_600_000,
             jitter: 0.3,
         };
-        // The table of the memory protocol: 60 s doubling to an hour.
+        // 60 s doubling to an hour.
         check(
             &exponential,
             0.5,

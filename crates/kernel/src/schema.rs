@@ -122,13 +122,13 @@ impl SchemaStatus {
         needed.collect()
     }
 
-    /// What is still to be applied, in order.
+    /// The migrations to apply, in order.
     pub fn pending(&self) -> Vec<Migration> {
         let pending = |m: &&Migration| m.version > self.version(m.component);
         self.known.iter().filter(pending).copied().collect()
     }
 
-    /// Refuses a schema this program does not fit: older, newer, or made by other migrations.
+    /// Rejects a schema that does not fit this program: older, newer, or made by other migrations.
     pub fn check(&self) -> Result<()> {
         self.check_known()?;
         match self.pending().first() {
@@ -137,7 +137,7 @@ impl SchemaStatus {
         }
     }
 
-    /// Refuses a newer schema, and one that was made by other migrations. Components that this program
+    /// Rejects a newer schema, and one that was made by other migrations. Components that this program
     /// does not have are left alone.
     pub fn check_known(&self) -> Result<()> {
         self.check_required()?;
@@ -167,7 +167,7 @@ impl SchemaStatus {
         Ok(())
     }
 
-    /// Refuses a component without those that it requires: neither does the database have them, nor
+    /// Rejects a component without those that it requires: neither does the database have them, nor
     /// does this program bring them.
     fn check_required(&self) -> Result<()> {
         let has = |name: &str| {

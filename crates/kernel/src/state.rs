@@ -6,22 +6,23 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Fence, LastAttempt, Message, MessageId, Queue, QueueName, decision::codes, error::Error,
+    Erasure, Fence, LastAttempt, Message, MessageId, Queue, QueueName, decision::codes,
+    error::Error,
 };
 
 /// The six places a message can be. At all times it is in exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StateKind {
-    /// In an ordered group, its turn has not come.
+    /// In an ordered group, behind its head.
     Waiting,
-    /// In a ready run; it may be claimed once due.
+    /// In a ready batch; it may be claimed once due.
     Ready,
     /// In a lease.
     Leased,
-    /// Parked until somebody decides.
+    /// Held until it is resolved or unheld.
     Held,
-    /// Not tried again unless a person requeues it.
+    /// Not tried again unless it is requeued.
     Dead,
     /// Done.
     Delivered,
@@ -38,7 +39,7 @@ impl StateKind {
         Self::Delivered,
     ];
 
-    /// The word used in SQL, JSON and metrics.
+    /// Its name in SQL, JSON and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -74,13 +75,13 @@ impl FromStr for StateKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum State {
-    /// Its turn has not come.
+    /// Behind the head of its group.
     Waiting {
-        /// The message of its group whose turn it is; none if the turn is open, as it may be in
-        /// PostgreSQL after a settle met an enqueue: the next claim gives it away.
+        /// The head of its group; none if that is open, as it may be in
+        /// PostgreSQL after a settle met an enqueue: the next claim promotes one.
         behind: Option<MessageId>,
     },
-    /// In a ready run.
+    /// In a ready batch.
     Ready {
         /// When it may be claimed.
         due_at: Timestamp,
@@ -96,7 +97,7 @@ pub enum State {
         /// Whether the transport call has begun.
         begun: bool,
     },
-    /// Parked.
+    /// Held.
     Held {
         /// Since when.
         at: Timestamp,
@@ -146,13 +147,26 @@ pub struct Explanation {
     pub attempts: u32,
     /// The newest of them.
     pub last_attempt: Option<LastAttempt>,
-    /// The database's clock when it was asked.
+    /// Who erased its content, and when.
+    pub erased: Option<Erasure>,
+    /// The database's clock at the time of the read.
     pub now: Timestamp,
 }
 
 impl Explanation {
-    /// The answer to "why is it not delivered yet", and what to do, in plain words.
+    /// Why the message is not delivered yet, and what to do about it.
     pub fn sentence(&self) -> String {
+        match (&self.erased, &self.state) {
+            (None, _) => self.why(),
+            (Some(erasure), State::Dead { code, at, .. }) => format!(
+                "Dead since {at:.3}: {code}. {} It cannot be requeued.",
+                erasure.sentence()
+            ),
+            (Some(erasure), _) => format!("{} {}", self.why(), erasure.sentence()),
+        }
+    }
+
+    fn why(&self) -> String {
         let id = self.message.id;
         match &self.state {
             State::Delivered { at } => {
@@ -164,7 +178,7 @@ impl Explanation {
                     .map(|text| format!(" ({text})"))
                     .unwrap_or_default();
                 format!(
-                    "Dead since {at:.3}: {code}{detail}. It is not tried again until somebody runs \
+                    "Dead since {at:.3}: {code}{detail}. It is not tried again until it is requeued: \
                      `consign requeue {id}`."
                 )
             }
@@ -172,9 +186,9 @@ impl Explanation {
                 "Held since {at:.3}: {reason}. It may have arrived: find out at the receiver, then \
                  record it with `consign resolve {id}`; `consign unhold {id}` sends it again."
             ),
-            State::Held { at, reason } => format!(
-                "Held since {at:.3}: {reason}. It waits until somebody runs `consign unhold {id}`."
-            ),
+            State::Held { at, reason } => {
+                format!("Held since {at:.3}: {reason}. It waits for `consign unhold {id}`.")
+            }
             State::Leased {
                 owner,
                 fence,
@@ -199,11 +213,11 @@ impl Explanation {
             State::Waiting {
                 behind: Some(behind),
             } => format!(
-                "Waiting for its turn: message {behind} of the same group comes first. Run \
+                "Waiting: message {behind} is the head of its group. Run \
                  `consign explain {behind}`."
             ),
             State::Waiting { behind: None } => {
-                "Waiting for its turn, which has come; the next claim takes it.".to_owned()
+                "Waiting: its group has no head; the next claim promotes it.".to_owned()
             }
             State::Ready { due_at } => self.why_ready(*due_at),
         }
@@ -233,7 +247,7 @@ impl Explanation {
 /// How many messages of a queue are where. Delivered ones are not counted: there may be billions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Counts {
-    /// Waiting for their turn.
+    /// Waiting behind the head of their group.
     pub waiting: u64,
     /// Ready and due.
     pub ready: u64,
@@ -241,7 +255,7 @@ pub struct Counts {
     pub scheduled: u64,
     /// In leases, ended or not.
     pub leased: u64,
-    /// Parked.
+    /// Held.
     pub held: u64,
     /// Given up.
     pub dead: u64,
@@ -301,7 +315,7 @@ pub type Cursor = MessageId;
 /// Some of a long answer, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page<T> {
-    /// The entries. Fewer than asked for, even none, while there is a `next`: a store stops to look
+    /// The entries. Fewer than the limit, even none, while there is a `next`: a store stops the search
     /// for rare ones before that takes long.
     pub items: Vec<T>,
     /// Where the next page begins, if there is one.
@@ -310,7 +324,7 @@ pub struct Page<T> {
 
 /// A message in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listed {
+pub struct MessageSummary {
     /// The message.
     pub id: MessageId,
     /// Its queue.
@@ -325,6 +339,8 @@ pub struct Listed {
     pub state: StateKind,
     /// Attempts recorded so far.
     pub attempts: u32,
+    /// Whether its content was erased.
+    pub erased: bool,
 }
 
 /// A dead message.
@@ -344,17 +360,17 @@ pub struct DeadLetter {
     pub detail: Option<String>,
 }
 
-/// The code of a check that `doctor` could not make, because the login may not look there.
+/// The code of a check that `doctor` could not make, because the login lacks the right to read.
 pub const NOT_CHECKED: &str = "not_checked";
 
-/// Something that should not be, found by `doctor`, or a check that it could not make.
+/// A violated invariant that `doctor` found, or a check that it could not make.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Finding {
     /// A stable word for programs.
     pub code: String,
     /// What is wrong.
     pub what: String,
-    /// How to mend it.
+    /// The remedy.
     pub remedy: String,
     /// Some of the messages concerned.
     pub ids: Vec<MessageId>,

@@ -1,39 +1,45 @@
-//! The seam between the kernel and a database.
+//! The interface between the engine and a database: one trait per purpose, and `Store` for all of them.
+//!
+//! Each operation is one transaction. All times are the database's clock, read when the operation
+//! runs; callers pass durations, never instants. `reference::Reference` specifies what each
+//! operation does; the conformance suite checks every implementation against it.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::{
-    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
-    Expired, Explanation, Filter, Finding, LateResult, Lease, LeaseView, Listed, Message,
-    MessageId, Moved, NewMessage, Page, Process, Pulse, Queue, QueueMinutes, QueueName,
-    QueuePolicy, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution,
-    SettleAnswer, Token, TokenPrefix, Totals, error::Result,
+    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DatabaseSize, DeadLetter,
+    Departure, DepartureCause, DepartureId, EndedLease, Erasure, ErasureResult, ErasureTarget,
+    Expiry, Explanation, Filter, Finding, Growth, Heartbeat, LateResult, Lease, LeaseView, Message,
+    MessageId, MessageSummary, MoveResult, NewMessage, Page, Process, Progress, Queue,
+    QueueHistory, QueueMinutes, QueueName, QueuePolicy, Receipt, Record, Redrive, RedriveId,
+    RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, SettleAnswer, Step, Token,
+    TokenPrefix, Totals, error::Result,
 };
 
-/// Everything the engine asks of a database.
+/// Queues: their policies, their state, their counts.
 ///
-/// Each operation is one transaction. All times are the database's clock, read when the operation
-/// runs; callers pass durations, never instants. `reference::Reference` says in code what each
-/// operation does; the conformance suite holds every implementation to it.
+/// Called by what configures and watches queues: the command line, the HTTP API, a
+/// process at its start.
 #[async_trait]
-pub trait Store: Send + Sync {
-    // --- queues
-
+pub trait Queues: Send + Sync {
     /// Creates a queue or changes its policy.
+    ///
+    /// A departure that has removed nothing yet is given up: it was begun by another policy.
     ///
     /// `ordered` and `on_dead` cannot change while the queue has unfinished messages or a group
     /// blocked by a dead one (`QueueNotEmpty`).
     async fn put_queue(&self, name: &QueueName, policy: &QueuePolicy, by: &By) -> Result<Queue>;
 
+    /// Stops claims from the queue; leases in flight may finish. Pausing twice keeps the first time.
+    async fn pause(&self, name: &QueueName, by: &By) -> Result<Queue>;
+
+    /// Resumes claims from the queue.
+    async fn resume(&self, name: &QueueName, by: &By) -> Result<Queue>;
+
     /// One queue.
     async fn queue(&self, name: &QueueName) -> Result<Option<Queue>>;
-
-    /// Whether whoever is connected may work a queue; everybody may where the database keeps nobody out.
-    async fn may_work(&self, _name: &QueueName) -> Result<bool> {
-        Ok(true)
-    }
 
     /// Queues with their counts by name, those after `after`; at most `limit`, and at most 1,000.
     async fn queues(&self, after: Option<&QueueName>, limit: u32) -> Result<Vec<(Queue, Counts)>>;
@@ -43,23 +49,33 @@ pub trait Store: Send + Sync {
 
     /// How many queues there are, and what is in all of them together.
     async fn totals(&self) -> Result<Totals>;
+}
 
-    /// Stops claims from the queue; leases in flight may finish. Pausing twice keeps the first time.
-    async fn pause(&self, name: &QueueName, by: &By) -> Result<Queue>;
-
-    /// Lets the queue be claimed again.
-    async fn resume(&self, name: &QueueName, by: &By) -> Result<Queue>;
-
-    // --- producing
-
+/// What a producer calls.
+#[async_trait]
+pub trait Produce: Send + Sync {
     /// Enqueues all messages or none, in a transaction of its own.
     ///
     /// Each store also offers `enqueue_in` for the caller's own transaction. A repeated key with
     /// the same payload and group answers with the first message; with another it is
     /// `KeyConflict` and nothing is written.
-    async fn enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Enqueued>>;
+    async fn enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Receipt>>;
+}
 
-    // --- working
+/// How a worker claims, renews and releases messages.
+///
+/// A stale token is an answer (`LeaseLost`), not an error, and nothing is written then.
+#[async_trait]
+pub trait Claims: Send + Sync {
+    /// Whether the connected login may work a queue; always true in a store without logins.
+    async fn may_work(&self, _name: &QueueName) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// Returns when the queue may have work, or after `timeout` at the latest.
+    ///
+    /// A hint, not a promise: it may return early, and a wake-up may be lost. `true` means woken.
+    async fn wait(&self, queue: &QueueName, timeout: Duration) -> Result<bool>;
 
     /// Leases the oldest due messages of a queue, or answers `None` when there are none.
     ///
@@ -67,7 +83,7 @@ pub trait Store: Send + Sync {
     /// least; what would follow stays where it is. A longer `ttl` than the queue's `lease_ttl_max_ms`
     /// is `InvalidInput`.
     ///
-    /// Takes back what has expired in the queue first. A run that came back from an expiry is
+    /// Takes back what has expired in the queue first. A batch that came back from an expiry is
     /// leased alone, so that a poison message ends up alone in its lease.
     async fn claim(&self, claim: &Claim) -> Result<Option<Lease>>;
 
@@ -75,53 +91,56 @@ pub trait Store: Send + Sync {
     /// `lease_ttl_max_ms` is `InvalidInput`.
     async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer>;
 
-    /// Gives back the messages of a lease that have not begun. No attempt is recorded.
+    /// Returns the messages of a lease that have not begun to ready. No attempt is recorded.
     async fn release(&self, token: Token) -> Result<ReleaseAnswer>;
 
     /// Records that the transport call of these messages is about to start.
     async fn begin(&self, token: Token, ids: &[MessageId]) -> Result<BeginAnswer>;
 
+    /// Ends up to `limit` expired leases of any queue, oldest first.
+    async fn expire(&self, limit: u32) -> Result<Expiry>;
+}
+
+/// How a worker reports the outcomes of its leased messages.
+#[async_trait]
+pub trait Settle: Send + Sync {
     /// Records outcomes under a live lease.
     ///
     /// Fenced: with an unknown token or an expired lease nothing is written. Naming a message
     /// twice is `InvalidInput`. The reports are cut to size first (`Report::bounded`).
     async fn settle(&self, token: Token, reports: &[Report]) -> Result<SettleAnswer>;
 
-    /// Keeps results that came after their lease had ended, as evidence, never as outcomes.
+    /// Keeps late results as evidence, never as outcomes.
     ///
-    /// A delivery among them makes every later claim of its message `in_doubt`: somebody has to ask.
+    /// A delivery among them makes every later claim of its message `in_doubt`.
     /// Kept where the token once held the message and lost it: its expired attempt names the token,
     /// or the ended lease has not been taken back yet. Under a live lease nothing is kept; settle
-    /// there. The first result of a token about a message stands. Answers which messages have one
+    /// there. Of a token's results for a message the first is kept. Returns which messages have one
     /// on record now, in the order of the reports, so that repeating is harmless. Naming a message
     /// twice is `InvalidInput`. The reports are cut to size first (`Report::bounded`).
-    async fn witness(&self, token: Token, reports: &[Report]) -> Result<Vec<MessageId>>;
+    async fn record_late(&self, token: Token, reports: &[Report]) -> Result<Vec<MessageId>>;
+}
 
-    /// Ends up to `limit` expired leases of any queue, oldest first.
-    async fn expire(&self, limit: u32) -> Result<Expired>;
+/// What an operator does to messages and leases.
+///
+/// Every call names an actor and a reason, and is recorded in the audit in the same transaction.
+#[async_trait]
+pub trait Operate: Send + Sync {
+    /// Gives dead messages a fresh set of tries. Returns one result per id.
+    async fn requeue(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>>;
 
-    /// Returns when the queue may have work, or after `timeout` at the latest.
-    ///
-    /// A hint, not a promise: it may return early, and a wake-up may be lost. `true` means woken.
-    async fn wait(&self, queue: &QueueName, timeout: Duration) -> Result<bool>;
-
-    // --- operating
-
-    /// Gives dead messages a fresh set of tries. Answers by id, each id once.
-    async fn requeue(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
-
-    /// Parks ready and waiting messages. Answers by id, each id once.
+    /// Holds ready and waiting messages. Returns one result per id.
     ///
     /// In an ordered queue a held message keeps its place: later ones of its group wait behind it.
-    async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
+    async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>>;
 
     /// Puts held messages back with the tries they had: one held on its last try gets one more.
-    /// Answers by id, each id once.
-    async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
+    /// Returns one result per id.
+    async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>>;
 
-    /// Records what has become of held messages, as a person found out. Answers by id, each id once.
+    /// Records the outcome of held messages that an operator determined. Returns one result per id.
     ///
-    /// The person takes and settles a lease in one step, so that the attempt has a fence and an
+    /// A lease in the operator's name is taken and settled in one step, so that the attempt has a fence and an
     /// owner like any other. Its code is `resolved`, its detail the reason. Where the app
     /// of a queue needs a result, a call without one is `InvalidInput`, nothing is written.
     async fn resolve(
@@ -129,8 +148,23 @@ pub trait Store: Send + Sync {
         ids: &[MessageId],
         resolution: &Resolution,
         by: &By,
-    ) -> Result<Vec<Moved>>;
+    ) -> Result<Vec<MoveResult>>;
 
+    /// Ends the lease whose token begins with `prefix` as if it had expired: its messages come back,
+    /// and what its holder reports from now on is a late result.
+    ///
+    /// None is `UnknownLease`; more than one is `InvalidInput`, and nothing is written. The record of
+    /// it names the lease and its owner beside the reason, which must leave room for them.
+    async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease>;
+
+    /// Returns a message with its payload, and records the access in the audit.
+    async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>>;
+}
+
+/// Requeueing the dead by filter, step by step: an operator starts and stops a redrive, any
+/// process steps it.
+#[async_trait]
+pub trait Redrives: Send + Sync {
     /// Starts to requeue the dead messages a plan covers. Nothing is moved yet.
     ///
     /// Only what is dead now is taken. An unknown queue is `UnknownQueue`; the reason must leave
@@ -144,73 +178,11 @@ pub trait Store: Send + Sync {
     /// processes may step: a redrive takes one step at a time, and no message twice.
     async fn step_redrive(&self, limit: u32) -> Result<Option<Redrive>>;
 
-    /// Stops a running redrive after the step it is in. One that is not running stays as it is.
+    /// Stops a running redrive after the step it is in. No effect on one that is not running.
     async fn stop_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive>;
 
-    /// Lets a stopped redrive go on from where it was. One that is not stopped stays as it is.
+    /// Resumes a stopped redrive from its cursor. No effect on one that is not stopped.
     async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive>;
-
-    /// Ends the lease whose token begins with `prefix` as if it had expired: its messages come back,
-    /// and what its holder reports from now on is a late result.
-    ///
-    /// None is `UnknownLease`; more than one is `InvalidInput`, and nothing is written. The record of
-    /// it names the lease and its owner beside the reason, which must leave room for them.
-    async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease>;
-
-    /// Shows a message with its payload, and records that somebody looked.
-    async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>>;
-
-    // --- watching
-
-    /// Takes note of a process: that it lives, and what it did since its last pulse. Kept for
-    /// [`PULSES_KEPT`](crate::PULSES_KEPT), for those who watch; nothing else depends on it.
-    async fn pulse(&self, pulse: &Pulse) -> Result<()>;
-
-    /// What was done in the last `minutes`, the current one included, added up by `step` of them
-    /// (1 to 60), by queue and time; of one queue if given. Where nothing was done there is nothing.
-    async fn pulses(
-        &self,
-        queue: Option<&QueueName>,
-        minutes: u32,
-        step: u32,
-    ) -> Result<Vec<QueueMinutes>>;
-
-    /// The processes that were heard of lately, by name.
-    async fn processes(&self) -> Result<Vec<Process>>;
-
-    /// Returns if the database answers and has the store's tables. For probes, which must get an
-    /// answer however busy the other operations are.
-    async fn probe(&self) -> Result<()>;
-
-    // --- reading
-
-    /// A message, where it is, and why.
-    async fn explain(&self, id: MessageId) -> Result<Option<Explanation>>;
-
-    /// Every attempt of a message, first to last.
-    async fn history(&self, id: MessageId) -> Result<Vec<Attempt>>;
-
-    /// Results about a message that came too late, in order of arrival.
-    async fn late(&self, id: MessageId) -> Result<Vec<LateResult>>;
-
-    /// Messages by id, newest first, below `before`; at most `limit`, and at most 1,000.
-    async fn list(
-        &self,
-        filter: &Filter,
-        before: Option<Cursor>,
-        limit: u32,
-    ) -> Result<Page<Listed>>;
-
-    /// Dead messages by id, newest first. Only `queue` and `code` of the filter are looked at.
-    async fn dead(
-        &self,
-        filter: &Filter,
-        before: Option<Cursor>,
-        limit: u32,
-    ) -> Result<Page<DeadLetter>>;
-
-    /// How many dead messages fit; stops counting at `at_most`. Looks at what `dead` looks at.
-    async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64>;
 
     /// What a redrive of this plan would requeue first if it were started now, by ascending id as it
     /// goes; at most `limit`, and at most 1,000.
@@ -221,6 +193,120 @@ pub trait Store: Send + Sync {
 
     /// Redrives, newest first, at most `limit`, and at most 1,000.
     async fn redrives(&self, limit: u32) -> Result<Vec<Redrive>>;
+}
+
+/// Removing the content of messages, for personal data.
+#[async_trait]
+pub trait Erase: Send + Sync {
+    /// Erases delivered and dead messages: payload, headers, details and results go; the digest of
+    /// the payload, the history, the key, the group, and who erased it and why stay. Recorded in the audit.
+    ///
+    /// Returns a result per message, by ascending id, at most 1,000: for more messages of a correlation id
+    /// call again with `after`. A target by key or correlation id that matches no message has none.
+    /// Repeating is harmless.
+    ///
+    /// An erased message stays where it is: it cannot be requeued, and late results about it are kept
+    /// without detail and result. A repeated key is compared as before. A departure that has removed
+    /// nothing of its messages yet begins again.
+    async fn erase(&self, target: &ErasureTarget, by: &By) -> Result<Vec<ErasureResult>>;
+
+    /// Erasures that the archive is still to be cleared of, by id, at most `limit`: it may hold a message
+    /// that a departure archived and did not remove.
+    async fn due_erasures(&self, limit: u32) -> Result<Vec<(MessageId, Erasure)>>;
+
+    /// Records that the archive is cleared of these erasures. A step of the maintenance: checks its token.
+    async fn record_cleared(&self, token: Token, ids: &[MessageId]) -> Result<Step<()>>;
+}
+
+/// How history leaves: a window of ids at a time, in steps that can be repeated after a crash.
+///
+/// A message may leave when it is delivered or dead and its last event (attempt, late result,
+/// operator's action) is older than its queue keeps such messages. Messages of an app's queue stay.
+/// One process at a time takes these steps, under a lease of its own; every step checks its token.
+#[async_trait]
+pub trait Retain: Send + Sync {
+    /// Leases the maintenance for `ttl`, or renews the lease of `token`, which stays the same.
+    /// `None`: another process holds it.
+    async fn lease_maintenance(
+        &self,
+        owner: &str,
+        token: Option<Token>,
+        ttl: Duration,
+    ) -> Result<Option<Token>>;
+
+    /// Prepares what comes next: PostgreSQL creates ranges of `messages` ids ahead of those in use,
+    /// and ends a range whose first message is older than `age`; with an age of zero any range that
+    /// has messages. Returns how many ranges there are.
+    async fn prepare_ranges(&self, token: Token, messages: u64, age: Duration)
+    -> Result<Step<u32>>;
+
+    /// Returns the departure under way, or begins one: the next window with messages that may
+    /// leave. `None`: none was found. A call may look at a part of the store; the next one goes on.
+    /// By size, it looks from the oldest message on.
+    async fn begin_departure(
+        &self,
+        token: Token,
+        cause: DepartureCause,
+    ) -> Result<Step<Option<Departure>>>;
+
+    /// The messages of a departure with everything recorded about them, by id, those after
+    /// `after`; at most `limit`, and at most 1,000, fewer where they are large. An empty page is the
+    /// end, and the answer for a departure that is unknown or over.
+    async fn departing(
+        &self,
+        id: DepartureId,
+        after: Option<MessageId>,
+        limit: u32,
+    ) -> Result<Vec<Record>>;
+
+    /// Records that an archive holds the messages of a departure and was verified; `archive` names it.
+    /// No effect on one whose messages are being removed.
+    async fn record_archive(
+        &self,
+        token: Token,
+        id: DepartureId,
+        archive: &str,
+    ) -> Result<Step<()>>;
+
+    /// Removes messages of a departure, as many as fit into a short transaction, and maybe none.
+    /// Repeat until it is over. A key stays; the departure is recorded in the audit, once.
+    ///
+    /// A departure whose messages have changed since it began is given up (`Changed`), and so is
+    /// refused by that name one that was given up before; one that is over stays over.
+    async fn depart(&self, token: Token, id: DepartureId) -> Result<Step<Progress>>;
+
+    /// Removes up to `limit` keys of messages that have left, where their queue keeps keys no longer.
+    /// Returns how many; repeat until there is none.
+    async fn forget_keys(&self, token: Token, limit: u32) -> Result<Step<u64>>;
+
+    /// The history of every queue, by name. Looks at every message: for people, not for hot paths.
+    ///
+    /// Its totals (enqueued, delivered, dead, erased, departed) never go backwards: what leaves, is
+    /// purged or requeued is counted as it goes.
+    async fn queue_history(&self) -> Result<Vec<QueueHistory>>;
+
+    /// How large the database is.
+    async fn database_size(&self) -> Result<DatabaseSize>;
+
+    /// Records how a pass of the maintenance ended, and a sample of the history; of the samples of an
+    /// hour the last one stays, for [`SAMPLES_RETENTION`](crate::SAMPLES_RETENTION).
+    async fn record_pass(&self, token: Token, end: &str) -> Result<Step<()>>;
+
+    /// What passes have recorded. Reads little: for metrics and pages.
+    async fn growth(&self) -> Result<Growth>;
+}
+
+/// What is recorded about a message, and what is leased.
+#[async_trait]
+pub trait Read: Send + Sync {
+    /// A message, its state, and the reason for it.
+    async fn explain(&self, id: MessageId) -> Result<Option<Explanation>>;
+
+    /// Every attempt of a message, first to last.
+    async fn history(&self, id: MessageId) -> Result<Vec<Attempt>>;
+
+    /// The late results of a message, in order of arrival.
+    async fn late(&self, id: MessageId) -> Result<Vec<LateResult>>;
 
     /// Every lease, oldest first, at most `limit`.
     async fn leases(&self, limit: u32) -> Result<Vec<LeaseView>>;
@@ -233,7 +319,76 @@ pub trait Store: Send + Sync {
         before: Option<i64>,
         limit: u32,
     ) -> Result<Vec<AuditEntry>>;
+}
+
+/// Pages of messages by filter.
+#[async_trait]
+pub trait Browse: Send + Sync {
+    /// Messages by id, newest first, below `before`; at most `limit`, and at most 1,000.
+    async fn list(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<MessageSummary>>;
+
+    /// Dead messages by id, newest first. Uses only `queue` and `code` of the filter.
+    async fn dead(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<DeadLetter>>;
+
+    /// How many dead messages fit; stops counting at `at_most`. Uses the same filter as `dead`.
+    async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64>;
+}
+
+/// Which processes live, what they did, and whether the store is sound.
+#[async_trait]
+pub trait Watch: Send + Sync {
+    /// Records that a process is alive, and what it did since its last heartbeat. Kept for
+    /// [`STATS_RETENTION`](crate::STATS_RETENTION), for the dashboard; nothing else depends on it.
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<()>;
+
+    /// What was done in the last `minutes`, the current one included, added up by `step` of them
+    /// (1 to 60), by queue and time; of one queue if given. Where nothing was done there is nothing.
+    async fn queue_stats(
+        &self,
+        queue: Option<&QueueName>,
+        minutes: u32,
+        step: u32,
+    ) -> Result<Vec<QueueMinutes>>;
+
+    /// The processes with a recent heartbeat, by name.
+    async fn processes(&self) -> Result<Vec<Process>>;
+
+    /// Returns if the database answers and has the store's tables. For probes, which must get an
+    /// answer however busy the other operations are.
+    async fn probe(&self) -> Result<()>;
 
     /// Checks the conservation law and every other invariant; empty when all is well.
     async fn doctor(&self) -> Result<Vec<Finding>>;
+}
+
+/// Everything the engine needs of a database. A type that has the traits above is a `Store`.
+pub trait Store:
+    Queues + Produce + Claims + Settle + Operate + Redrives + Erase + Retain + Read + Browse + Watch
+{
+}
+
+impl<
+    S: Queues
+        + Produce
+        + Claims
+        + Settle
+        + Operate
+        + Redrives
+        + Erase
+        + Retain
+        + Read
+        + Browse
+        + Watch,
+> Store for S
+{
 }

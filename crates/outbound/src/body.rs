@@ -1,4 +1,4 @@
-//! A request body that knows whether it was asked for.
+//! A request body that records whether it was sent.
 
 use std::{
     convert::Infallible,
@@ -13,33 +13,32 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// Whether a request's body has left our hands.
+/// Whether a request's body was handed to the transport.
 ///
-/// As long as it has not, the far side cannot have the message, whatever else went wrong. Once it
-/// has, it may be anywhere between our buffers and the far side's database.
+/// As long as it was not, the receiver cannot have the message, whatever else went wrong. Once it
+/// was, it may be anywhere between our buffers and the receiver's database.
 #[derive(Clone, Debug, Default)]
-pub struct Begun(Arc<AtomicBool>);
+pub(crate) struct BodyProgress(Arc<AtomicBool>);
 
-impl Begun {
-    /// Whether it has.
-    pub fn get(&self) -> bool {
+impl BodyProgress {
+    pub(crate) fn has_begun(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
 
 /// All of a payload in one frame.
 #[derive(Debug)]
-pub struct WatchedBody {
+pub(crate) struct WatchedBody {
     bytes: Bytes,
-    begun: Begun,
+    begun: BodyProgress,
 }
 
 impl WatchedBody {
-    /// The body, and what tells whether it has left. An empty body is never asked for, so there is
+    /// The body, and its progress. An empty body is never polled, so there is
     /// none: JSON has at least one byte.
-    pub fn new(bytes: Vec<u8>) -> (Self, Begun) {
+    pub(crate) fn new(bytes: Vec<u8>) -> (Self, BodyProgress) {
         assert!(!bytes.is_empty(), "invariant: JSON is never empty");
-        let begun = Begun::default();
+        let begun = BodyProgress::default();
         let body = Self {
             bytes: bytes.into(),
             begun: begun.clone(),

@@ -1,4 +1,4 @@
-//! Errors in few words.
+//! Short error texts.
 
 use std::{error::Error, fmt::Write};
 
@@ -11,8 +11,9 @@ pub fn causes(error: &dyn Error) -> String {
         write!(text, "{separator}{cause}").expect("invariant: writing to a string does not fail");
         source = cause.source();
     }
-    match text.is_empty() {
-        true => error.to_string(),
-        false => text,
+    if text.is_empty() {
+        error.to_string()
+    } else {
+        text
     }
 }

@@ -21,8 +21,8 @@ pub struct CaFileError {
     why: String,
 }
 
-/// A client that never retries and never follows a redirect: a request goes where its caller says,
-/// once. Nor do variables of the environment send it elsewhere; a proxy is the caller's to add.
+/// A client that never retries and never follows a redirect: a request goes where its caller sends it,
+/// once. Nor do variables of the environment send it elsewhere; only the caller can add a proxy.
 ///
 /// Trusts the system's certificates, and those of a file in PEM.
 pub fn client(ca_file: Option<&Path>) -> Result<ClientBuilder, CaFileError> {
@@ -35,6 +35,12 @@ pub fn client(ca_file: Option<&Path>) -> Result<ClientBuilder, CaFileError> {
         .no_proxy()
         .pool_idle_timeout(IDLE_MAX)
         .user_agent(concat!("consign/", env!("CARGO_PKG_VERSION"))))
+}
+
+/// The client of a builder. The error continues after the setting's name and holds no address.
+pub fn build(builder: ClientBuilder) -> Result<Client, String> {
+    let built = builder.build();
+    built.map_err(|error| format!("cannot create the HTTP client: {}", error.without_url()))
 }
 
 fn tls(ca_file: Option<&Path>) -> Result<ClientConfig, CaFileError> {
@@ -59,7 +65,7 @@ fn tls(ca_file: Option<&Path>) -> Result<ClientConfig, CaFileError> {
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .expect("invariant: ring speaks the default versions of TLS")
+        .expect("invariant: ring supports the default versions of TLS")
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(config)

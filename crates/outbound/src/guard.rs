@@ -1,7 +1,7 @@
 //! The address guard: no request leaves for an address inside.
 //!
 //! A destination comes from a configuration or a database that others may have a hand in, and names
-//! resolve to whatever their owner says at that moment. So names are looked up here, for each
+//! resolve to whatever their owner sets at that moment. So names are looked up here, for each
 //! connection, and the client connects to the very addresses that were checked.
 
 mod address;
@@ -22,13 +22,13 @@ use self::address::{Range, meant, not_public};
 
 /// The exceptions: addresses and names that may be reached although they are not public.
 #[derive(Clone, Debug, Default)]
-pub struct Allowed {
+pub struct Exceptions {
     everything: bool,
     ranges: Vec<Range>,
     hosts: Vec<String>,
 }
 
-impl Allowed {
+impl Exceptions {
     /// No address is ruled out.
     pub fn everything() -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Allowed {
         self.everything || self.has_host(host) || literal(host).is_some_and(is_in_range)
     }
 
-    /// Refuses a URL whose host is an address that may not be reached: no name, no lookup. The reason
+    /// Rejects a URL whose host is an address that may not be reached: no name, no lookup. The reason
     /// reads on after the setting's name.
     pub fn check_literal(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
@@ -88,7 +88,7 @@ impl Allowed {
         match self.objection(host, address) {
             None => Ok(()),
             Some(why) => Err(format!(
-                "leads to {address}, which is {why}; if that is meant, add it to `allow`"
+                "leads to {address}, which is {why}; to permit it, add it to `allow`"
             )),
         }
     }
@@ -120,19 +120,19 @@ fn is_host(entry: &str) -> bool {
     !entry.is_empty() && !numeric && entry.bytes().all(plain)
 }
 
-type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
-type Lookup = Box<dyn Fn(String) -> Looking + Send + Sync>;
+type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+type Lookup = Box<dyn Fn(String) -> LookupFuture + Send + Sync>;
 
-/// Looks names up and lets only addresses pass that may be reached.
+/// Resolves names and returns only addresses that may be reached.
 struct Guard {
-    allowed: Allowed,
+    allowed: Exceptions,
     lookup: Lookup,
 }
 
 impl Guard {
-    /// A guard that asks the system.
-    fn new(allowed: Allowed) -> Self {
-        let lookup = |host: String| -> Looking {
+    /// A guard that uses the system's resolver.
+    fn new(allowed: Exceptions) -> Self {
+        let lookup = |host: String| -> LookupFuture {
             Box::pin(async move {
                 let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
                 Ok(found.map(|address| address.ip()).collect())
@@ -204,16 +204,16 @@ impl Guard {
 /// Why a name leads nowhere.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// There is no such name, or it cannot be asked about.
+    /// There is no such name, or the lookup failed.
     #[error("{host} could not be looked up: {why}")]
     NotFound {
         /// The name.
         host: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
     /// It has addresses that may not be reached, and no others.
-    #[error("{host} leads to {address}, which is {why}; if that is meant, add it to `allow`")]
+    #[error("{host} leads to {address}, which is {why}; to permit it, add it to `allow`")]
     Blocked {
         /// The name.
         host: String,
@@ -233,13 +233,13 @@ mod tests {
     fn guard(allow: &[&str], answers: &'static [&'static [&'static str]]) -> Guard {
         let allow: Vec<String> = allow.iter().map(|&entry| entry.to_owned()).collect();
         let asked = AtomicUsize::new(0);
-        let lookup = move |_: String| -> Looking {
+        let lookup = move |_: String| -> LookupFuture {
             let turn = asked.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
             let found = answers[turn].iter().map(|a| a.parse().unwrap()).collect();
             Box::pin(async move { Ok(found) })
         };
         Guard {
-            allowed: Allowed::parse(&allow).unwrap(),
+            allowed: Exceptions::parse(&allow).unwrap(),
             lookup: Box::new(lookup),
         }
     }
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_literal_is_checked_however_it_is_written() {
-        let none = Allowed::default();
+        let none = Exceptions::default();
         for url in [
             "http://127.0.0.1/",
             "http://127.1/",
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn a_program_that_looks_up_by_itself_goes_to_named_hosts_only() {
         let entries = ["svn.example", "10.0.0.0/8", "8.8.8.8"].map(str::to_owned);
-        let allowed = Allowed::parse(&entries).unwrap();
+        let allowed = Exceptions::parse(&entries).unwrap();
         for (host, is_named) in [
             ("SVN.example", true),
             ("10.1.2.3", true),
@@ -335,15 +335,15 @@ mod tests {
         ] {
             assert_eq!(allowed.names(host), is_named, "{host}");
         }
-        assert!(Allowed::everything().names("other.example"));
+        assert!(Exceptions::everything().names("other.example"));
         let loopback: Url = "http://127.0.0.1/".parse().unwrap();
-        Allowed::everything().check_literal(&loopback).unwrap();
+        Exceptions::everything().check_literal(&loopback).unwrap();
     }
 
     #[test]
     fn a_mistyped_exception_is_refused() {
         for bad in ["10.0.0", "10.0.0.0/33", "", "http://x", "a b", "300.1.1.1"] {
-            assert!(Allowed::parse(&[bad.to_owned()]).is_err(), "{bad:?}");
+            assert!(Exceptions::parse(&[bad.to_owned()]).is_err(), "{bad:?}");
         }
     }
 }

@@ -1,21 +1,26 @@
-//! What every call to somebody else over HTTP has in common.
+//! What every call to another service over HTTP has in common.
 
+mod address;
 mod body;
 mod causes;
 mod client;
 #[cfg(test)]
 mod foreign;
 mod guard;
+mod header;
+mod read;
 mod retry_after;
-mod secret;
+mod send;
 mod sign;
 
 pub use self::{
-    body::{Begun, WatchedBody},
+    address::{UrlTemplate, http_url, shown_url},
     causes::causes,
-    client::{CaFileError, client},
-    guard::{Allowed, Refusal},
+    client::{CaFileError, build, client},
+    guard::{Exceptions, Refusal},
+    header::{bearer, sensitive},
+    read::{BodyRead, ReadError, ReadLimit, read_body},
     retry_after::retry_after,
-    secret::Secret,
+    send::{SendError, send},
     sign::Signer,
 };

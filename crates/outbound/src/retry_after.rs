@@ -1,12 +1,12 @@
-//! How long the far side wants to be left alone.
+//! The `Retry-After` header.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
-/// The wait an answer asks for: seconds, or a date, which is measured against the answer's own
-/// clock if it tells the time.
+/// The wait that an answer requests: seconds, or a date, which is measured against the answer's own
+/// `Date` if it has one.
 pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {

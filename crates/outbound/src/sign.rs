@@ -3,13 +3,14 @@
 use std::fmt;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use ring::{hmac, signature::Ed25519KeyPair};
 
 /// Shorter secrets can be guessed, longer ones add nothing.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 enum Key {
-    /// `v1`: both sides know the secret.
+    /// `v1`: both sides have the secret.
     Shared(hmac::Key),
     /// `v1a`: the receiver needs only the public key.
     Private(Box<Ed25519KeyPair>),
@@ -34,8 +35,23 @@ impl Signer {
         }
     }
 
+    /// The headers of a request that is signed.
+    pub fn headers(&self, id: &str, timestamp: i64, body: &[u8]) -> HeaderMap {
+        let fields = [
+            ("webhook-id", id.to_owned()),
+            ("webhook-timestamp", timestamp.to_string()),
+            ("webhook-signature", self.sign(id, timestamp, body)),
+        ];
+        let fields = fields.map(|(name, text)| {
+            let value = HeaderValue::from_str(&text);
+            let value = value.expect("invariant: an id is printable text");
+            (HeaderName::from_static(name), value)
+        });
+        fields.into_iter().collect()
+    }
+
     /// The value of `webhook-signature`.
-    pub fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
+    fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
         let mut content = format!("{id}.{timestamp}.").into_bytes();
         content.extend_from_slice(body);
         let signatures: Vec<String> = self.0.iter().map(|key| key.sign(&content)).collect();
@@ -44,7 +60,7 @@ impl Signer {
 }
 
 impl Key {
-    /// Never names the secret in what it complains about.
+    /// Errors never contain the secret.
     fn parse(text: &str) -> Result<Self, &'static str> {
         let decode = |encoded: &str| {
             BASE64_STANDARD

@@ -1,11 +1,11 @@
-//! A worker with no will of its own: it does what it reads, one word a line, and says what it did.
+//! A scripted worker: it runs the commands on standard input, one a line, and prints the results.
 //!
 //! `claimant URL` understands `enqueue KEY`, `claim`, `settle`, `step COUNT`. Tests kill it between the lines.
 
 use std::io::{BufRead, stdin};
 use std::time::Duration;
 
-use consign_kernel::{Claim, Lease, NewMessage, Report, Store as _, Token};
+use consign_kernel::{Claim, Lease, NewMessage, Report, Token, prelude::*};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use uuid::Uuid;
 

@@ -1,25 +1,10 @@
 -- Wake-ups that cost a busy producer nothing. The protocol and its interleavings: docs/adr/0006-wake-ups.md.
 
--- Workers that sleep on a queue. What is committed for the queue and due before `sleeps_until` wakes them;
--- later than that they wake by themselves, so the row of a worker that was killed soon means nothing.
+-- Deletes the registrations of a queue that would sleep past p_due_at, and notifies if there were any.
 --
--- Unlogged: registering waits for no flush, and a crash of the server empties the table.
-CREATE UNLOGGED TABLE consign.idle (
-    queue         text NOT NULL,
-    sleeps_until timestamptz NOT NULL,
-    worker       uuid NOT NULL
-);
--- By time, because producers read only the entries that still sleep: while somebody holds a snapshot open,
--- vacuum removes none of the older ones.
-CREATE INDEX idle_queue ON consign.idle (queue, sleeps_until);
-ALTER TABLE consign.idle SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_cost_delay = 0, vacuum_truncate = false);
-
--- Takes the registrations of a queue that would sleep past p_due_at, and notifies if there were any.
---
--- Another producer may be taking the same ones at this moment. If it commits, its notification wakes the workers,
--- which look again once this transaction has ended (consign.look), and nothing is left to be notified here. If it
--- aborts, they are taken here. Should that be open for longer than a commit takes, this one notifies as well.
+-- Another producer may be deleting the same ones. If it commits, its notification wakes the workers, which look again once
+-- this transaction has ended (consign.look), and nothing is left to notify here. If it aborts, they are deleted here. If
+-- it stays open for longer than a commit takes, this one notifies as well.
 CREATE FUNCTION consign.take_idle(p_queue text, p_due_at timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '200ms'
@@ -39,68 +24,57 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.take_idle(text, timestamptz) FROM PUBLIC;
 
--- At the commit of whatever put a run into ready: wakes the workers that would sleep past its due time.
+-- At the commit of a transaction that inserted a batch into ready: wakes the workers that would sleep past its due time.
+-- In ordered queues also at the commit of a message that waits, and of a head left open: the next claim decides which
+-- message is next, so a message that waits behind an open head can be claimed. Two transactions that do the one and the
+-- other at once do not see each other; a head left open therefore always wakes.
 --
--- Reading consign.idle locks it (ACCESS SHARE) before the statement's snapshot is taken and until the transaction
--- ends. A worker that registers too late to be seen here sees that lock, and looks again when it is gone.
-CREATE FUNCTION consign.wake_for_run() RETURNS trigger
+-- Reading consign.idle locks it (ACCESS SHARE) before the statement's snapshot is taken and until the transaction ends. A
+-- worker that registers too late to be seen here sees that lock, and looks again when it is gone.
+CREATE FUNCTION consign.wake_workers() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
     AS $$
 DECLARE
     -- Read once: an index cannot be searched by a volatile function.
-    v_now CONSTANT timestamptz := consign.clock();
+    v_now    CONSTANT timestamptz := consign.clock();
+    v_due_at timestamptz := '-infinity';
 BEGIN
+    IF TG_TABLE_NAME = 'ready' THEN
+        v_due_at := NEW.due_at;
+    END IF;
     IF current_setting('transaction_isolation') <> 'read committed' THEN
-        -- A snapshot from before cannot show who sleeps now.
-        PERFORM consign.wake(n, NEW.due_at) FROM consign.queue n WHERE n.name = NEW.queue;
-    ELSIF EXISTS (SELECT FROM consign.idle i
-                      WHERE i.queue = NEW.queue AND i.sleeps_until > greatest(NEW.due_at, v_now))
-    THEN
-        PERFORM consign.take_idle(NEW.queue, NEW.due_at);
+        -- An old snapshot cannot show which workers sleep now.
+        PERFORM consign.wake(n, v_due_at) FROM consign.queue n WHERE n.name = NEW.queue;
+    ELSIF EXISTS (SELECT FROM consign.idle i WHERE i.queue = NEW.queue AND i.sleeps_until > greatest(v_due_at, v_now)) THEN
+        -- In a statement of its own: PL/pgSQL resolves the fields of NEW before it evaluates a condition.
+        IF TG_TABLE_NAME = 'waiting' THEN
+            PERFORM FROM consign.group_head t WHERE t.queue = NEW.queue AND t."group" = NEW."group" AND t.message_id IS NULL;
+            IF NOT FOUND THEN
+                RETURN NULL;
+            END IF;
+        END IF;
+        PERFORM consign.take_idle(NEW.queue, v_due_at);
     END IF;
     RETURN NULL;
 END $$;
-REVOKE ALL ON FUNCTION consign.wake_for_run() FROM PUBLIC;
-
--- In ordered queues, at the commit of a message that waits, and of what left a turn open: the next claim decides who
--- is next, so where a message waits for an open turn, there is something to claim. Two transactions that do the one
--- and the other at once do not see each other; whoever leaves the turn open therefore always wakes.
-CREATE FUNCTION consign.wake_for_turn() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
-    AS $$
-DECLARE
-    v_now CONSTANT timestamptz := consign.clock();
-BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        PERFORM consign.wake(n, '-infinity') FROM consign.queue n WHERE n.name = NEW.queue;
-    ELSIF EXISTS (SELECT FROM consign.idle i WHERE i.queue = NEW.queue AND i.sleeps_until > v_now)
-        AND (TG_TABLE_NAME = 'turn'
-             OR EXISTS (SELECT FROM consign.turn t
-                            WHERE t.queue = NEW.queue AND t."group" = NEW."group" AND t.message_id IS NULL))
-    THEN
-        PERFORM consign.take_idle(NEW.queue, '-infinity');
-    END IF;
-    RETURN NULL;
-END $$;
-REVOKE ALL ON FUNCTION consign.wake_for_turn() FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.wake_workers() FROM PUBLIC;
 
 -- Deferred: a transaction may stay open for long after its enqueue, and workers fall asleep meanwhile.
 CREATE CONSTRAINT TRIGGER wake AFTER INSERT ON consign.ready
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION consign.wake_for_run();
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION consign.wake_workers();
 CREATE CONSTRAINT TRIGGER wake AFTER INSERT ON consign.waiting
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION consign.wake_for_turn();
-CREATE CONSTRAINT TRIGGER wake AFTER UPDATE OF message_id ON consign.turn
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION consign.wake_workers();
+CREATE CONSTRAINT TRIGGER wake AFTER UPDATE OF message_id ON consign.group_head
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
-    WHEN (OLD.message_id IS NOT NULL AND NEW.message_id IS NULL) EXECUTE FUNCTION consign.wake_for_turn();
+    WHEN (OLD.message_id IS NOT NULL AND NEW.message_id IS NULL) EXECUTE FUNCTION consign.wake_workers();
 
 -- Registers a worker as asleep on a queue, for p_limit or until something is due, unless something is due already.
--- `until`: how long until that, nothing or less when it is; NULL when nothing is in sight. Not `registered`: nobody
--- will wake it, because something is due, or the queue's policy has no `notify`.
+-- `until`: how long until that, zero or less if something is due; NULL if nothing is scheduled. Not `registered`: no
+-- commit will wake the worker, because something is due or the queue's policy has no `notify`.
 --
 -- To be committed before consign.look, which must find nothing before the worker sleeps. A registration replaces the
--- earlier one of its p_worker: whatever waits on its own, a thread of a process too, has an id of its own.
+-- earlier one of its p_worker: everything that waits on its own, also a thread of a process, has an id of its own.
 CREATE FUNCTION consign.rest(p_queue text, p_worker uuid, p_limit interval, OUT until interval, OUT registered boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
@@ -115,7 +89,7 @@ BEGIN
     until := consign.until_due(p_queue);
     registered := coalesce(until > interval '0', true) AND ((consign.known_queue(p_queue)).policy->>'notify')::boolean;
     IF registered THEN
-        -- Also what others left behind, as far as it is not old: see the index.
+        -- Also recent rows of workers that are gone; older ones are costly to reach, see the index.
         DELETE FROM consign.idle WHERE ctid = ANY (ARRAY(
             SELECT i.ctid FROM consign.idle i
                 WHERE i.queue = p_queue AND i.sleeps_until > v_now - interval '2 minutes'
@@ -128,7 +102,7 @@ REVOKE ALL ON FUNCTION consign.rest(text, uuid, interval) FROM PUBLIC;
 
 -- The look after consign.rest. `until`: as there. `committing`: transactions that looked for sleeping workers and have
 -- not ended yet; those that looked too early to see this one are among them, so look again until none is left of
--- those that the first look returned (p_committing), or of any where it is NULL.
+-- those that the first look returned (p_committing), or of any if it is NULL.
 CREATE FUNCTION consign.look(p_queue text, p_committing text[] DEFAULT NULL, OUT until interval, OUT committing text[])
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -139,12 +113,12 @@ BEGIN
                 AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
                 AND l.pid IS DISTINCT FROM pg_backend_pid()
                 AND (p_committing IS NULL OR l.virtualtransaction = ANY (p_committing)));
-    -- After that, with a snapshot of its own: what is missing from the list has ended, and is seen.
+    -- Afterwards, with a new snapshot: what a transaction missing from the list has committed is seen.
     until := consign.until_due(p_queue);
 END $$;
 REVOKE ALL ON FUNCTION consign.look(text, text[]) FROM PUBLIC;
 
--- Removes what workers that are gone left behind.
+-- Deletes the registrations of workers that are gone.
 CREATE FUNCTION consign.forget_idle() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -153,6 +127,3 @@ BEGIN
         SELECT i.ctid FROM consign.idle i WHERE i.sleeps_until <= consign.clock() FOR UPDATE SKIP LOCKED));
 END $$;
 REVOKE ALL ON FUNCTION consign.forget_idle() FROM PUBLIC;
-
-GRANT EXECUTE ON FUNCTION consign.rest(text, uuid, interval), consign.look(text, text[]), consign.forget_idle()
-    TO consign_worker;

@@ -1,6 +1,6 @@
--- The functions of hooks are there, and every queue knows its hooks.
-SELECT 'hook_broken' AS code, 'the hook `' || h.event || '` of queue ' || h.queue || ' cannot run: ' || h.function || ' is missing, or the queue does not know it' AS what,
-       'as owner: create the function, then SELECT consign.set_hook(''' || h.queue || ''', ''' || h.event || ''', ''' || h.function || ''')' AS remedy, '{}'::bigint[] AS ids
-    FROM consign.hook h LEFT JOIN consign.queue n ON n.name = h.queue
+-- The functions of hooks exist.
+SELECT 'hook_broken' AS code, 'the hook `' || h.event || '` of queue ' || q.name || ' cannot run: ' || h.function || ' is missing' AS what,
+       'as owner: create the function, or remove the hook: SELECT consign.set_hook(''' || q.name || ''', ''' || h.event || ''', NULL)' AS remedy,
+       '{}'::bigint[] AS ids
+    FROM consign.queue q, jsonb_each_text(q.hooks) AS h (event, function)
     WHERE NOT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace s ON s.oid = p.pronamespace WHERE format('%I.%I', s.nspname, p.proname) = h.function)
-        OR (n.name IS NOT NULL AND n.hooks->>h.event IS DISTINCT FROM h.function)

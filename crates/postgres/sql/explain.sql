@@ -1,5 +1,5 @@
 -- One message ($1 bigint), its queue, and everything that says where it is, from one snapshot.
--- There is no index from message to run: of a ready one, the runs due when it was enqueued or when its
+-- There is no index from message to batch: of a ready one, the batches due when it was enqueued or when its
 -- last attempt said are looked at first, then all of its queue.
 SELECT m.id, m.queue, m.key, m."group", m.payload, m.headers, m.created_at,
        n.name, n.policy, n.paused_at, consign.clock() AS now,
@@ -12,7 +12,8 @@ SELECT m.id, m.queue, m.key, m."group", m.payload, m.headers, m.created_at,
            (SELECT r.due_at FROM consign.ready r WHERE r.queue = m.queue AND r.ids @> ARRAY[m.id] LIMIT 1)) END AS due_at,
        l.owner, l.fence, l.expires_at, m.id = ANY (l.begun) AS begun,
        h.at AS held_at, h.reason, d.at AS dead_at, d.code, d.detail,
-       w.message_id IS NOT NULL AS waiting, t.message_id AS behind
+       w.message_id IS NOT NULL AS waiting, t.message_id AS behind,
+       e.at AS erased_at, e.actor AS erased_by, e.reason AS erased_reason, encode(e.digest, 'hex') AS erased_digest
     FROM consign.message m
     JOIN consign.queue n ON n.name = m.queue
     LEFT JOIN LATERAL (SELECT attempt_no, outcome, owner, finished_at, code, detail, next_due_at
@@ -21,5 +22,6 @@ SELECT m.id, m.queue, m.key, m."group", m.payload, m.headers, m.created_at,
     LEFT JOIN consign.held h ON h.message_id = m.id
     LEFT JOIN consign.dead d ON d.message_id = m.id
     LEFT JOIN consign.waiting w ON w.message_id = m.id
-    LEFT JOIN consign.turn t ON t.queue = m.queue AND t."group" = m."group"
+    LEFT JOIN consign.erasure e ON e.message_id = m.id
+    LEFT JOIN consign.group_head t ON t.queue = m.queue AND t."group" = m."group"
     WHERE m.id = $1

@@ -1,5 +1,5 @@
 -- A page of a list, newest first: the beginning of a statement whose end finds the ids. Primary keys only,
--- and leases taken apart once; what is in no other place is ready, as in consign.state_of().
+-- and leases unnested once; what is in no other place is ready, as in consign.state_of().
 SELECT m.id, m.queue, m.key, m."group", m.created_at,
        CASE
            WHEN EXISTS (SELECT FROM consign.dead d WHERE d.message_id = m.id) THEN 'dead'
@@ -9,5 +9,6 @@ SELECT m.id, m.queue, m.key, m."group", m.created_at,
            WHEN m.id IN (SELECT unnest(l.ids) FROM consign.lease l) THEN 'leased'
            ELSE 'ready'
        END AS state,
-       (SELECT count(*) FROM consign.attempt a WHERE a.message_id = m.id)::int AS attempts
+       (SELECT count(*) FROM consign.attempt a WHERE a.message_id = m.id)::int AS attempts,
+       EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = m.id) AS erased
     FROM consign.message m WHERE m.id = ANY (ARRAY(

@@ -1,4 +1,4 @@
--- The same as list_ready.sql where the runs are many: from the newest message, what is in no other place.
+-- The same as list_ready.sql where the batches are many: from the newest message, what is in no other place.
 SELECT m.id FROM consign.message m
     WHERE ($1::text IS NULL OR m.queue = $1) AND m.id < $2 AND m.id >= $3
         AND NOT EXISTS (SELECT FROM consign.attempt a WHERE a.message_id = m.id AND a.outcome = 'delivered')

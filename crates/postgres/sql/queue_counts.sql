@@ -5,7 +5,7 @@ SELECT l.name, l.policy, l.paused_at,
        (SELECT count(*) FROM consign.waiting WHERE queue = l.name) AS waiting,
        (SELECT count(*) FROM consign.held WHERE queue = l.name) AS held,
        (SELECT count(*) FROM consign.dead WHERE queue = l.name) AS dead
-    FROM (SELECT * FROM consign.queue WHERE name = $1) l
+    FROM (SELECT * FROM consign.queue WHERE name = $1 AND policy IS NOT NULL) l
     CROSS JOIN (SELECT consign.clock() AS now OFFSET 0) clock
     CROSS JOIN LATERAL (
         SELECT sum(cardinality(ids)) FILTER (WHERE due_at <= clock.now) AS ready,

@@ -1,4 +1,4 @@
--- Queues after a name with their counts ($1 name, $2 how many). Walks their ready runs, leases, held, dead and waiting rows:
+-- Queues after a name with their counts ($1 name, $2 how many). Walks their ready batches, leases, held, dead and waiting rows:
 -- for people, not for hot paths. Delivered messages are not counted.
 SELECT l.name, l.policy, l.paused_at,
        coalesce(r.ready, 0)::bigint AS ready, coalesce(r.scheduled, 0)::bigint AS scheduled, r.oldest_due_at,
@@ -6,7 +6,7 @@ SELECT l.name, l.policy, l.paused_at,
        (SELECT count(*) FROM consign.waiting WHERE queue = l.name) AS waiting,
        (SELECT count(*) FROM consign.held WHERE queue = l.name) AS held,
        (SELECT count(*) FROM consign.dead WHERE queue = l.name) AS dead
-    FROM (SELECT * FROM consign.queue WHERE $1::text IS NULL OR name COLLATE "C" > $1
+    FROM (SELECT * FROM consign.queue WHERE policy IS NOT NULL AND ($1::text IS NULL OR name COLLATE "C" > $1)
               ORDER BY name COLLATE "C" LIMIT $2) l
     CROSS JOIN (SELECT consign.clock() AS now OFFSET 0) clock
     CROSS JOIN LATERAL (

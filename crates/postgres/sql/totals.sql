@@ -1,5 +1,5 @@
 -- What is in all queues together.
-SELECT (SELECT count(*) FROM consign.queue) AS queues,
+SELECT (SELECT count(*) FROM consign.queue WHERE policy IS NOT NULL) AS queues,
        coalesce(r.ready, 0)::bigint AS ready, coalesce(r.scheduled, 0)::bigint AS scheduled, r.oldest_due_at,
        (SELECT coalesce(sum(cardinality(ids)), 0) FROM consign.lease)::bigint AS leased,
        (SELECT count(*) FROM consign.waiting) AS waiting,

@@ -1,4 +1,4 @@
-//! What an error of the database lacks to be acted on: the queue that was meant, the role that a
+//! Adds to an error of the database what an operator needs to act: the queue with a similar name, the role that a
 //! login is missing.
 
 use consign_kernel::{Error, nearest};
@@ -12,7 +12,7 @@ const ROLES: &str = include_str!("../sql/roles_for.sql");
 const ROLES_NAMED_MAX: usize = 4;
 
 impl PostgresStore {
-    /// The same error with what to do about it, as far as the database can say.
+    /// The same error with what to do about it, as far as the database provides it.
     pub(crate) async fn advised(&self, error: Error) -> Error {
         match error {
             Error::UnknownQueue {
@@ -34,7 +34,7 @@ impl PostgresStore {
         let known = self
             .rows(
                 Use::Request,
-                sqlx::query("SELECT name FROM consign.queue LIMIT 1000"),
+                sqlx::query("SELECT name FROM consign.queue WHERE policy IS NOT NULL LIMIT 1000"),
             )
             .await;
         let names: Vec<String> = known

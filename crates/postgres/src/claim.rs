@@ -1,9 +1,11 @@
-//! Claiming, renewing, releasing, beginning, expiring.
+//! Waiting for work, claiming, renewing, releasing, beginning, expiring.
 
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use consign_kernel::{
-    BeginAnswer, Claim, Expired, Fence, Lease, MessageId, ReleaseAnswer, RenewAnswer, Result, Token,
+    BeginAnswer, Claim, Claims, Expiry, Fence, Lease, MessageId, QueueName, ReleaseAnswer,
+    RenewAnswer, Result, Settle as _, Token,
 };
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx;
@@ -17,8 +19,22 @@ use crate::{
     rows,
 };
 
-impl PostgresStore {
-    pub(crate) async fn claim_impl(&self, claim: &Claim) -> Result<Option<Lease>> {
+#[async_trait]
+impl Claims for PostgresStore {
+    async fn may_work(&self, name: &QueueName) -> Result<bool> {
+        let statement = sqlx::query("SELECT consign.may_work($1) AS may_work").bind(name.as_str());
+        let rows = self.read("read the grants of a queue", statement).await?;
+        rows::column(rows::only(&rows)?, "may_work")
+    }
+
+    async fn wait(&self, queue: &QueueName, limit: Duration) -> Result<bool> {
+        let id = self.wakes.take_id(queue);
+        let found = self.wait_as(id, queue, limit).await?;
+        self.wakes.free_id(queue, id);
+        Ok(found)
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Option<Lease>> {
         claim.validate()?;
         loop {
             match self.claim_once(claim).await? {
@@ -29,6 +45,61 @@ impl PostgresStore {
         }
     }
 
+    async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
+        let statement = sqlx::query("SELECT consign.renew($1, $2) AS expires_at")
+            .bind(token.0)
+            .bind(rows::interval(ttl));
+        match self.rows(Use::Lease, statement).await {
+            Ok(rows) => Ok(RenewAnswer::Renewed {
+                expires_at: rows::time(&rows[0], "expires_at")?,
+            }),
+            Err(error) => match refusal(&error) {
+                Some(_) => Ok(RenewAnswer::LeaseLost),
+                None => Err(store_error("renew", error)),
+            },
+        }
+    }
+
+    async fn release(&self, token: Token) -> Result<ReleaseAnswer> {
+        let statement = sqlx::query("SELECT consign.release($1) AS ids").bind(token.0);
+        match self.rows(Use::Lease, statement).await {
+            Ok(rows) => {
+                let ids = rows::column(&rows[0], "ids")?;
+                Ok(ReleaseAnswer::Released(rows::message_ids(ids)))
+            }
+            Err(error) => match refusal(&error) {
+                Some(_) => Ok(ReleaseAnswer::LeaseLost),
+                None => Err(store_error("release", error)),
+            },
+        }
+    }
+
+    async fn begin(&self, token: Token, ids: &[MessageId]) -> Result<BeginAnswer> {
+        let statement = sqlx::query("SELECT consign.begin($1, $2)")
+            .bind(token.0)
+            .bind(rows::ids(ids));
+        match self.rows(Use::Lease, statement).await {
+            Ok(_) => Ok(BeginAnswer::Begun),
+            Err(error) => match refusal(&error) {
+                Some(Refusal::LeaseLost) => Ok(BeginAnswer::LeaseLost),
+                Some(Refusal::NotInLease(ids)) => Ok(BeginAnswer::NotInLease(ids)),
+                None => Err(store_error("begin", error)),
+            },
+        }
+    }
+
+    async fn expire(&self, limit: u32) -> Result<Expiry> {
+        let statement = sqlx::query("SELECT leases, messages FROM consign.expire($1)")
+            .bind(i32::try_from(limit).unwrap_or(i32::MAX));
+        let rows = self.fetch_as(Use::Claim, "expire", statement).await?;
+        Ok(Expiry {
+            leases: rows::count(&rows[0], "leases")?,
+            messages: rows::count(&rows[0], "messages")?,
+        })
+    }
+}
+
+impl PostgresStore {
     async fn claim_once(&self, claim: &Claim) -> Result<Option<Lease>> {
         if let Some(from) = self.low_water.start(&claim.queue) {
             if let Some(row) = self.claim_from(claim, Some(from)).await? {
@@ -84,7 +155,7 @@ impl PostgresStore {
         // SQL callers can enqueue headers that JSON parsers here refuse, such as 1e400. Left in the
         // lease it would fail every claim that meets it and take its neighbours along.
         if !contents.unreadable.is_empty() {
-            self.settle_impl(token, &contents.unreadable).await?;
+            self.settle(token, &contents.unreadable).await?;
         }
         Ok(Lease {
             token,
@@ -92,59 +163,6 @@ impl PostgresStore {
             claimed_at: rows::time(row, "claimed_at")?,
             expires_at: rows::time(row, "expires_at")?,
             messages: contents.messages,
-        })
-    }
-
-    pub(crate) async fn renew_impl(&self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
-        let statement = sqlx::query("SELECT consign.renew($1, $2) AS expires_at")
-            .bind(token.0)
-            .bind(rows::interval(ttl));
-        match self.rows(Use::Lease, statement).await {
-            Ok(rows) => Ok(RenewAnswer::Renewed {
-                expires_at: rows::time(&rows[0], "expires_at")?,
-            }),
-            Err(error) => match refusal(&error) {
-                Some(_) => Ok(RenewAnswer::LeaseLost),
-                None => Err(store_error("renew", error)),
-            },
-        }
-    }
-
-    pub(crate) async fn release_impl(&self, token: Token) -> Result<ReleaseAnswer> {
-        let statement = sqlx::query("SELECT consign.release($1) AS ids").bind(token.0);
-        match self.rows(Use::Lease, statement).await {
-            Ok(rows) => {
-                let ids = rows::column(&rows[0], "ids")?;
-                Ok(ReleaseAnswer::Released(rows::message_ids(ids)))
-            }
-            Err(error) => match refusal(&error) {
-                Some(_) => Ok(ReleaseAnswer::LeaseLost),
-                None => Err(store_error("release", error)),
-            },
-        }
-    }
-
-    pub(crate) async fn begin_impl(&self, token: Token, ids: &[MessageId]) -> Result<BeginAnswer> {
-        let statement = sqlx::query("SELECT consign.begin($1, $2)")
-            .bind(token.0)
-            .bind(rows::ids(ids));
-        match self.rows(Use::Lease, statement).await {
-            Ok(_) => Ok(BeginAnswer::Begun),
-            Err(error) => match refusal(&error) {
-                Some(Refusal::LeaseLost) => Ok(BeginAnswer::LeaseLost),
-                Some(Refusal::NotInLease(ids)) => Ok(BeginAnswer::NotInLease(ids)),
-                None => Err(store_error("begin", error)),
-            },
-        }
-    }
-
-    pub(crate) async fn expire_impl(&self, limit: u32) -> Result<Expired> {
-        let statement = sqlx::query("SELECT leases, messages FROM consign.expire($1)")
-            .bind(i32::try_from(limit).unwrap_or(i32::MAX));
-        let rows = self.fetch_as(Use::Claim, "expire", statement).await?;
-        Ok(Expired {
-            leases: rows::count(&rows[0], "leases")?,
-            messages: rows::count(&rows[0], "messages")?,
         })
     }
 }

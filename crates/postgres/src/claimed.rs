@@ -15,7 +15,7 @@ pub(crate) struct Contents {
     pub(crate) unreadable: Vec<Report>,
 }
 
-/// The parallel columns of a claim. Columns nobody used are absent.
+/// The parallel columns of a claim. Unused columns are absent.
 struct Columns {
     ids: Vec<i64>,
     keys: Option<Vec<Option<String>>>,

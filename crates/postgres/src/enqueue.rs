@@ -1,13 +1,14 @@
 //! Enqueueing, in the caller's transaction or in one of its own: one statement either way.
 
-use consign_kernel::{Enqueued, MessageId, NewMessage, QueuePolicy, Result};
+use async_trait::async_trait;
+use consign_kernel::{MessageId, NewMessage, Produce, QueuePolicy, Receipt, Result};
 use serde_json::{Map, Value};
 use sqlx::{PgConnection, postgres::PgRow, types::Json};
 
 use crate::{PostgresStore, error::store_error, rows, store::Statement};
 
-/// Larger payloads are held against their queues' limits before they are sent: by the time the
-/// database refuses one, it has read it.
+/// Larger payloads are checked against their queues' limits before they are sent: by the time the
+/// database rejects one, it has read it.
 const LOOK_UP_BYTES: usize = 64 * 1024;
 
 /// Enqueues all messages or none inside the caller's own transaction.
@@ -17,7 +18,7 @@ const LOOK_UP_BYTES: usize = 64 * 1024;
 pub async fn enqueue_in(
     connection: &mut PgConnection,
     messages: &[NewMessage],
-) -> Result<Vec<Enqueued>> {
+) -> Result<Vec<Receipt>> {
     let Some(statement) = statement(messages)? else {
         return Ok(Vec::new());
     };
@@ -35,8 +36,9 @@ pub async fn enqueue_in(
     )
 }
 
-impl PostgresStore {
-    pub(crate) async fn enqueue_impl(&self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+#[async_trait]
+impl Produce for PostgresStore {
+    async fn enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Receipt>> {
         let Some(statement) = statement(messages)? else {
             return Ok(Vec::new());
         };
@@ -45,7 +47,7 @@ impl PostgresStore {
         }
         let enqueued = answers(&self.fetch("enqueue", statement).await?, messages)?;
         for message in messages {
-            self.wakes.ring(&message.queue, message.delay.is_zero());
+            self.wakes.notify(&message.queue, message.delay.is_zero());
         }
         Ok(enqueued)
     }
@@ -81,7 +83,7 @@ fn check_sizes(limits: &[PgRow], messages: &[NewMessage]) -> Result<()> {
 
 /// The statement for a call; none for no messages.
 fn statement(messages: &[NewMessage]) -> Result<Option<Statement<'_>>> {
-    // The queue's own payload limit is known to the database, which checks it.
+    // The database checks the queue's own payload limit.
     let no_limit = QueuePolicy {
         payload_max_bytes: usize::MAX,
         ..QueuePolicy::default()
@@ -107,7 +109,7 @@ fn statement(messages: &[NewMessage]) -> Result<Option<Statement<'_>>> {
     }))
 }
 
-/// Payloads, keys, groups and headers; columns nobody uses go as NULL.
+/// Payloads, keys, groups and headers; unused columns are NULL.
 fn bind_contents<'m>(statement: Statement<'m>, messages: &'m [NewMessage]) -> Statement<'m> {
     fn unless_empty<T>(values: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
         values.iter().any(Option::is_some).then_some(values)
@@ -131,12 +133,12 @@ fn bind_contents<'m>(statement: Statement<'m>, messages: &'m [NewMessage]) -> St
         .bind(unless_empty(messages.iter().map(headers).collect()))
 }
 
-fn answers(rows: &[PgRow], messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+fn answers(rows: &[PgRow], messages: &[NewMessage]) -> Result<Vec<Receipt>> {
     if rows.len() != messages.len() {
         return Err(rows::corrupt("enqueue answered another number of messages"));
     }
     let answer = |row| {
-        Ok(Enqueued {
+        Ok(Receipt {
             id: MessageId(rows::column(row, "id")?),
             duplicate: rows::column(row, "duplicate")?,
             state: rows::state(row)?,

@@ -9,7 +9,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use crate::migrate::ENGINE_MIGRATIONS;
 
 /// SQLSTATEs of the functions in schema `consign`; docs/sql.md explains them.
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "documented by their names")]
 pub mod sqlstate {
     pub const UNKNOWN_QUEUE: &str = "CN001";
     pub const KEY_CONFLICT: &str = "CN002";
@@ -30,7 +30,7 @@ pub mod sqlstate {
     pub const TOO_MUCH: &str = "54000";
 }
 
-/// What the server or the way to it answered, in one line and once: sqlx repeats it, and names a
+/// The error of the server or the connection, in one line and once: sqlx repeats it, and names a
 /// line of the server's own source code.
 #[derive(Debug)]
 struct Cause(sqlx::Error);
@@ -42,8 +42,8 @@ impl fmt::Display for Cause {
             (_, Some(error)) => {
                 let (code, message) = (error.code(), error.message());
                 match code {
-                    // Which language the server speaks must not matter: books about failures tell
-                    // a slow database from a broken one by these words.
+                    // The language of the server's messages must not matter: classifiers of failures distinguish
+                    // a slow database from a broken one by this text.
                     sqlstate::CANCELED => {
                         write!(f, "the statement timed out (SQLSTATE {code}): {message}")
                     }
@@ -70,7 +70,7 @@ pub fn sqlstate_of(error: &Error) -> Option<&str> {
     state_of(error)
 }
 
-/// A refusal that is an answer, not an error.
+/// An error that the store returns as an answer.
 pub(crate) enum Refusal {
     LeaseLost,
     NotInLease(Vec<MessageId>),
@@ -94,7 +94,7 @@ pub fn state_of(error: &sqlx::Error) -> Option<&str> {
     database_error(error).map(PgDatabaseError::code)
 }
 
-/// What the server advises, if it does.
+/// The server's hint, if there is one.
 pub(crate) fn hint_of(error: &sqlx::Error) -> Option<&str> {
     database_error(error).and_then(PgDatabaseError::hint)
 }
@@ -114,7 +114,7 @@ pub(crate) fn leaves_the_connection_usable(error: &sqlx::Error) -> bool {
 
 /// The kernel's error for what went wrong while `attempted`.
 pub fn store_error(attempted: &'static str, error: sqlx::Error) -> Error {
-    match database_error(&error).and_then(asked_wrongly) {
+    match database_error(&error).and_then(call_error) {
         Some(error) => error,
         None if state_of(&error) == Some(sqlstate::LOCK_TIMEOUT) => Error::Locked { attempted },
         None => Error::Unavailable {
@@ -125,8 +125,8 @@ pub fn store_error(attempted: &'static str, error: sqlx::Error) -> Error {
     }
 }
 
-/// Errors that say something about the call rather than about the database.
-fn asked_wrongly(error: &PgDatabaseError) -> Option<Error> {
+/// Errors about the call rather than about the database.
+fn call_error(error: &PgDatabaseError) -> Option<Error> {
     let detail = detail(error);
     let text = |field: &str| detail[field].as_str().unwrap_or_default().to_owned();
     let number = |field: &str| detail[field].as_u64().unwrap_or_default() as usize;

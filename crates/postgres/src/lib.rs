@@ -1,31 +1,31 @@
 #![doc = include_str!("../README.md")]
 
 mod advice;
-mod at_hand;
-mod builtin;
 mod claim;
 mod claimed;
+mod connection_pool;
 mod doctor;
 mod enqueue;
+mod erase;
 mod error;
+mod growth;
 mod list;
 mod low_water;
-mod memory;
 mod migrate;
 mod operate;
 mod options;
 mod pools;
-mod pulse;
 mod queues;
 mod read;
 mod redrive;
+mod retention;
 #[doc(hidden)]
 pub mod rows;
 mod settle;
 mod store;
 mod wait;
 mod wakes;
-mod witness;
+mod watch;
 
 pub use enqueue::enqueue_in;
 pub use error::sqlstate_of;
@@ -33,14 +33,14 @@ pub use migrate::{Component, migrate, script, status};
 pub use options::{Pooler, PostgresOptions};
 pub use store::PostgresStore;
 
-/// What an app's own functions are called with: statements on the connections of the store, by use.
+/// For the stores of apps: statements on the store's connections, by use.
 pub mod extension {
     pub use crate::{
         error::{is_recorded_otherwise, sqlstate, state_of, store_error},
         list::holds_nul,
         pools::Use,
+        read::late,
         rows,
         store::Statement,
-        witness::late,
     };
 }

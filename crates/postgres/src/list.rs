@@ -1,14 +1,16 @@
 //! Lists of messages, newest first.
 //!
 //! Each filter begins where it finds messages soonest. Where that may be a long walk over others,
-//! a page looks at so many of them and says where to go on.
+//! a page looks at a bounded number of them and returns where the next begins.
 
+use async_trait::async_trait;
 use consign_kernel::{
-    Cursor, Filter, Listed, MessageId, PAGE_ENTRIES_MAX, Page, Result, StateKind,
+    Browse, Cursor, DeadLetter, Filter, MessageId, MessageSummary, PAGE_ENTRIES_MAX, Page,
+    QueueName, Result, StateKind,
 };
 use sqlx::postgres::PgRow;
 
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, pools::Use, read::dead_letter, rows};
 
 /// A page: what fits and where it is, in one statement and so of one moment.
 macro_rules! page {
@@ -21,7 +23,7 @@ macro_rules! page {
     };
 }
 
-/// What a page walks along, if it has to look at messages that do not fit.
+/// What a page walks along, if it reads messages that do not match.
 #[derive(Clone, Copy)]
 enum Walk<'f> {
     /// Along what fits.
@@ -31,15 +33,16 @@ enum Walk<'f> {
     Correlation(&'f str),
 }
 
-impl PostgresStore {
-    pub(crate) async fn list_impl(
+#[async_trait]
+impl Browse for PostgresStore {
+    async fn list(
         &self,
         filter: &Filter,
         before: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<Listed>> {
+    ) -> Result<Page<MessageSummary>> {
         let limit = limit.min(PAGE_ENTRIES_MAX);
-        // A code belongs to dead messages, whatever else is asked for.
+        // Only dead messages have a code, whatever the rest of the filter.
         let state = filter
             .state
             .or(filter.code.as_ref().map(|_| StateKind::Dead));
@@ -76,6 +79,57 @@ impl PostgresStore {
         Ok(Page { items, next })
     }
 
+    async fn dead(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<DeadLetter>> {
+        let limit = limit.min(PAGE_ENTRIES_MAX);
+        if holds_nul(&filter.code) {
+            return Ok(Page {
+                items: Vec::new(),
+                next: None,
+            });
+        }
+        let statement = match filter.code {
+            Some(_) => include_str!("../sql/dead_code.sql"),
+            None => include_str!("../sql/dead.sql"),
+        };
+        let statement = sqlx::query(statement)
+            .bind(filter.queue.as_ref().map(|queue| queue.as_str()))
+            .bind(filter.code.as_deref())
+            .bind(before.map_or(i64::MAX, |before| before.0))
+            .bind(i64::from(limit) + 1);
+        let rows = self.read("list dead", statement).await?;
+        let mut items: Vec<DeadLetter> = rows.iter().map(dead_letter).collect::<Result<_>>()?;
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next = items
+            .last()
+            .filter(|_| more)
+            .map(|letter| letter.message_id);
+        Ok(Page { items, next })
+    }
+
+    async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64> {
+        if holds_nul(&filter.code) {
+            return Ok(0);
+        }
+        let statement = sqlx::query(include_str!("../sql/count_dead.sql"))
+            .bind(filter.queue.as_ref().map(QueueName::as_str))
+            .bind(filter.code.as_deref())
+            .bind(i64::try_from(at_most).unwrap_or(i64::MAX));
+        let rows = self.read_as(Use::Report, "count dead", statement).await?;
+        let row = rows.first();
+        rows::count(
+            row.ok_or_else(|| rows::corrupt("a count answered nothing"))?,
+            "count",
+        )
+    }
+}
+
+impl PostgresStore {
     /// The statement that finds what fits, and what it walks along.
     async fn way<'f>(
         &self,
@@ -142,13 +196,13 @@ impl PostgresStore {
 }
 
 /// Whether a text holds what no text in PostgreSQL can, so that nothing fits it; the server would
-/// refuse to be asked.
+/// reject the query.
 pub fn holds_nul(text: &Option<String>) -> bool {
     text.as_ref().is_some_and(|text| text.contains('\0'))
 }
 
-fn listed(row: &PgRow) -> Result<Listed> {
-    Ok(Listed {
+fn listed(row: &PgRow) -> Result<MessageSummary> {
+    Ok(MessageSummary {
         id: MessageId(rows::column(row, "id")?),
         queue: rows::queue_name(row, "queue")?,
         key: rows::column(row, "key")?,
@@ -156,5 +210,6 @@ fn listed(row: &PgRow) -> Result<Listed> {
         created_at: rows::time(row, "created_at")?,
         state: rows::state(row)?,
         attempts: rows::number(row, "attempts")?,
+        erased: rows::column(row, "erased")?,
     })
 }

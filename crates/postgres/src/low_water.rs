@@ -1,9 +1,9 @@
-//! Where to start looking for due runs.
+//! Where to start looking for due batches.
 //!
-//! While somebody holds a snapshot open, vacuum cannot remove the index entries of runs that were
+//! While a session holds a snapshot open, vacuum cannot remove the index entries of batches that were
 //! claimed long ago, and every claim would walk over all of them: after 120,000 single messages
 //! claims become many times slower. Starting at the due time of the claim before avoids that.
-//! A transaction that commits late may leave runs below the mark, so the whole queue is looked at
+//! A transaction that commits late may leave batches below the mark, so the whole queue is looked at
 //! again regularly, and always when nothing was found.
 
 use std::{
@@ -15,7 +15,7 @@ use std::{
 use consign_kernel::QueueName;
 use jiff::Timestamp;
 
-/// A run that became visible late is found within this time, if looking is cheap.
+/// A batch that became visible late is found within this time, if looking is cheap.
 const FULL_SCAN_EVERY: Duration = Duration::from_secs(1);
 /// Looking at everything may take at most this part of the time: one twentieth.
 const FULL_SCAN_SHARE: u32 = 20;
@@ -54,7 +54,7 @@ impl LowWater {
         (mark.full_scan_at.elapsed() < pause).then_some(mark.from)
     }
 
-    /// Remembers where a claim found its first run.
+    /// Remembers where a claim found its first batch.
     pub(crate) fn found(&self, queue: &QueueName, from: Timestamp, full_scan: Option<Duration>) {
         if !self.enabled {
             return;

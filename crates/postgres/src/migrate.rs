@@ -32,16 +32,20 @@ pub struct Component {
 /// The engine's own migrations.
 pub(crate) const ENGINE_MIGRATIONS: &[Migration] = migrations![ENGINE;
     (1, "tables", "../migrations/0001_tables.sql"),
-    (2, "queues", "../migrations/0002_queues.sql"),
-    (3, "enqueue", "../migrations/0003_enqueue.sql"),
-    (4, "groups", "../migrations/0004_groups.sql"),
-    (5, "lease", "../migrations/0005_lease.sql"),
-    (6, "settle", "../migrations/0006_settle.sql"),
-    (7, "operate", "../migrations/0007_operate.sql"),
-    (8, "roles", "../migrations/0008_roles.sql"),
-    (9, "late_and_redrive", "../migrations/0009_late_and_redrive.sql"),
-    (10, "pulse", "../migrations/0010_pulse.sql"),
+    (2, "ranges", "../migrations/0002_ranges.sql"),
+    (3, "queues", "../migrations/0003_queues.sql"),
+    (4, "enqueue", "../migrations/0004_enqueue.sql"),
+    (5, "groups", "../migrations/0005_groups.sql"),
+    (6, "lease", "../migrations/0006_lease.sql"),
+    (7, "settle", "../migrations/0007_settle.sql"),
+    (8, "operate", "../migrations/0008_operate.sql"),
+    (9, "redrive", "../migrations/0009_redrive.sql"),
+    (10, "heartbeat", "../migrations/0010_heartbeat.sql"),
     (11, "wake", "../migrations/0011_wake.sql"),
+    (12, "retention", "../migrations/0012_retention.sql"),
+    (13, "growth", "../migrations/0013_growth.sql"),
+    (14, "erasure", "../migrations/0014_erasure.sql"),
+    (15, "roles", "../migrations/0015_roles.sql"),
 ];
 
 /// Every migration of the engine and of these components, in the order in which they are applied.
@@ -63,13 +67,13 @@ fn reading() -> String {
     )
 }
 
-/// Held while migrating, so that programs that start together migrate one after the other. Nobody but the
-/// owner can take it or be in its way; an advisory lock could be held by any login.
+/// Held while migrating, so that programs that start together migrate one after the other. Only the
+/// owner can take or block it; an advisory lock could be held by any login.
 const LOCK: &str = "LOCK TABLE consign.schema_version IN SHARE ROW EXCLUSIVE MODE";
 
 /// SQLSTATEs of two programs that made the version table at the same time: the second one looks again.
 const RACES: [&str; 3] = ["23505", "42P06", "42P07"];
-/// How often it looks again; each time somebody else was quicker.
+/// How often it retries; each time another program was faster.
 const RACES_MAX: u32 = 20;
 
 /// Where versions are kept. Run before the first migration, and harmless afterwards.
@@ -147,7 +151,7 @@ async fn apply(
     Ok(missing)
 }
 
-/// Makes the schemas of a migration and refuses those that are not this login's, also those that
+/// Creates the schemas of a migration and rejects those that are not this login's, also those that
 /// another login made since it looked first.
 async fn create_schemas(
     tx: &mut PgConnection,
@@ -176,7 +180,7 @@ async fn run(tx: &mut PgConnection, sql: String) -> Result<(), sqlx::Error> {
     sql.execute(tx).await.map(drop)
 }
 
-/// Where a database stands, without changing it.
+/// The schema versions of a database, without changing it.
 pub async fn status(options: &PostgresOptions) -> Result<SchemaStatus> {
     let known = migrations(&options.components);
     let mut connection = connect(&options.url).await?;
@@ -187,7 +191,7 @@ pub async fn status(options: &PostgresOptions) -> Result<SchemaStatus> {
 }
 
 async fn read_status(connection: &mut PgConnection, known: Vec<Migration>) -> Result<SchemaStatus> {
-    // A transaction keeps both questions on one server behind a pooler.
+    // A transaction keeps both queries on one server behind a pooler.
     let tx = connection.begin().await;
     let mut tx = tx.map_err(|error| store_error("connect", error))?;
     if has_version_table(&mut tx).await? {
@@ -199,7 +203,7 @@ async fn read_status(connection: &mut PgConnection, known: Vec<Migration>) -> Re
     })
 }
 
-/// Everything `migrate` would run on an empty database, for those who run SQL by hand.
+/// Everything `migrate` would run on an empty database, for operators who run the SQL themselves.
 pub fn script(components: &[Component]) -> String {
     let known = migrations(components);
     let made = known.iter().flat_map(|m| guard::schemas(m.sql));
@@ -229,7 +233,7 @@ pub fn script(components: &[Component]) -> String {
     script
 }
 
-/// Refuses a schema this program does not fit: another version, or the same by other steps.
+/// Rejects a schema that does not fit this program: another version, or the same by other steps.
 pub(crate) async fn require_current(options: &PostgresOptions) -> Result<()> {
     status(options).await?.check()
 }

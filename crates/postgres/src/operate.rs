@@ -1,28 +1,54 @@
-//! What people do to messages.
+//! Operator actions on messages and leases.
 
+use async_trait::async_trait;
 use consign_kernel::{
-    By, EndedLease, Error, Fence, MessageId, Moved, Payload, Resolution, Result, TokenPrefix,
+    By, EndedLease, Error, Fence, Message, MessageId, MoveResult, Operate, Payload, Resolution,
+    Result, TokenPrefix,
 };
 
 use crate::{PostgresStore, rows};
 
-impl PostgresStore {
-    pub(crate) async fn move_by_hand(
+#[async_trait]
+impl Operate for PostgresStore {
+    async fn requeue(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.move_by_hand("SELECT * FROM consign.requeue($1, $2, $3)", ids, by)
+            .await
+    }
+
+    async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.move_by_hand("SELECT * FROM consign.hold($1, $2, $3)", ids, by)
+            .await
+    }
+
+    async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.move_by_hand("SELECT * FROM consign.unhold($1, $2, $3)", ids, by)
+            .await
+    }
+
+    async fn resolve(
         &self,
-        function: &'static str,
         ids: &[MessageId],
+        resolution: &Resolution,
         by: &By,
-    ) -> Result<Vec<Moved>> {
+    ) -> Result<Vec<MoveResult>> {
         by.validate()?;
-        let statement = sqlx::query(function)
+        if let Some(text) = resolution.result() {
+            // `jsonb` would keep the last of two equal names without an error.
+            Payload::parse(text)
+                .map_err(|why| Error::invalid("result", format!("must be JSON: {why}")))?;
+        }
+        let sql = "SELECT * FROM consign.resolve($1, $2, $3, $4, $5::text::jsonb)";
+        let statement = sqlx::query(sql)
             .bind(rows::ids(ids))
+            .bind(resolution.as_str())
             .bind(&by.actor)
-            .bind(&by.reason);
-        let rows = self.fetch("move messages", statement).await?;
+            .bind(&by.reason)
+            .bind(resolution.result());
+        let rows = self.fetch("resolve messages", statement).await?;
         rows.iter().map(rows::moved).collect()
     }
 
-    pub(crate) async fn end_lease_impl(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {
+    async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {
         by.validate()?;
         let statement = sqlx::query("SELECT * FROM consign.terminate_lease($1, $2, $3)")
             .bind(prefix.as_str())
@@ -38,26 +64,31 @@ impl PostgresStore {
         })
     }
 
-    pub(crate) async fn resolve_impl(
-        &self,
-        ids: &[MessageId],
-        resolution: &Resolution,
-        by: &By,
-    ) -> Result<Vec<Moved>> {
+    async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>> {
         by.validate()?;
-        if let Some(text) = resolution.result() {
-            // `jsonb` would keep the last of two equal names without a word.
-            Payload::parse(text)
-                .map_err(|why| Error::invalid("result", format!("must be JSON: {why}")))?;
-        }
-        let sql = "SELECT * FROM consign.resolve($1, $2, $3, $4, $5::text::jsonb)";
-        let statement = sqlx::query(sql)
-            .bind(rows::ids(ids))
-            .bind(resolution.as_str())
+        let statement = sqlx::query("SELECT * FROM consign.reveal($1, $2, $3)")
+            .bind(id.0)
             .bind(&by.actor)
-            .bind(&by.reason)
-            .bind(resolution.result());
-        let rows = self.fetch("resolve messages", statement).await?;
+            .bind(&by.reason);
+        let rows = self.fetch("show a payload", statement).await?;
+        let message = |row| rows::message(row, rows::queue_name(row, "queue")?);
+        rows.first().map(message).transpose()
+    }
+}
+
+impl PostgresStore {
+    async fn move_by_hand(
+        &self,
+        function: &'static str,
+        ids: &[MessageId],
+        by: &By,
+    ) -> Result<Vec<MoveResult>> {
+        by.validate()?;
+        let statement = sqlx::query(function)
+            .bind(rows::ids(ids))
+            .bind(&by.actor)
+            .bind(&by.reason);
+        let rows = self.fetch("move messages", statement).await?;
         rows.iter().map(rows::moved).collect()
     }
 }

@@ -4,12 +4,9 @@ use std::time::Duration;
 
 use consign_kernel::Migration;
 
-use crate::{
-    builtin,
-    migrate::{self, Component},
-};
+use crate::migrate::{self, Component};
 
-/// Whether a pooler stands between this program and the database.
+/// Whether a pooler is between this program and the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooler {
     /// None, or one that keeps sessions: statements are prepared once per connection.
@@ -24,7 +21,7 @@ pub enum Pooler {
 pub struct PostgresOptions {
     /// Where the database is.
     pub url: String,
-    /// What stands in between.
+    /// The pooler in between.
     pub pooler: Pooler,
     /// A direct address for wake-ups, which a transaction pooler cannot carry. Without one, a
     /// store behind such a pooler polls.
@@ -36,7 +33,7 @@ pub struct PostgresOptions {
     /// How long to wait for a connection before giving up.
     pub acquire_timeout: Duration,
     /// How long a statement of a report may take: counts of queues, the reliability report,
-    /// reconciling. Of other statements the store knows how long they may take.
+    /// reconciling. Other statements have fixed limits.
     pub report_timeout: Duration,
     /// Whether claims start at a remembered low-water mark; see `low_water`.
     pub low_water: bool,
@@ -59,7 +56,7 @@ impl PostgresOptions {
             report_timeout: Duration::from_secs(60),
             low_water: true,
             list_walk_max: 20_000,
-            components: builtin::components(),
+            components: Vec::new(),
         }
     }
 

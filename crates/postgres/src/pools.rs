@@ -1,16 +1,16 @@
-//! Connections by use, so that no use can take those of another: whatever callers ask for, a worker
+//! Connections by use, so that no use can take those of another: whatever callers do, a worker
 //! still renews its leases and records its results.
 
 use std::{sync::Arc, time::Duration};
 
 use sqlx::{
-    AssertSqlSafe, Execute as _,
+    AssertSqlSafe, Connection as _, Execute as _,
     postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow},
 };
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    at_hand::{AtHand, PING_AFTER, ping},
+    connection_pool::{ConnectionPool, PING_AFTER, ping},
     error::{sqlstate, state_of},
     options::{Pooler, PostgresOptions},
     store::Statement,
@@ -65,13 +65,13 @@ impl Limits {
         [
             ("lock_timeout", ms(self.lock)),
             ("statement_timeout", ms(self.statement)),
-            // Should this process freeze inside a transaction, the server lets go of what it locked;
+            // If this process freezes inside a transaction, the server releases its locks;
             // other claims would skip it until then.
             ("idle_in_transaction_session_timeout", "15s".to_owned()),
         ]
     }
 
-    /// Opens a transaction behind a pooler, which refuses settings of a session.
+    /// Opens a transaction behind a pooler, which rejects session settings.
     fn begin(&self) -> String {
         let set = |(name, value)| format!("; SET LOCAL {name} = '{value}'");
         let settings: String = self.settings().into_iter().map(set).collect();
@@ -95,7 +95,7 @@ impl Use {
             Duration::from_secs(count)
         }
         match self {
-            // A worker gives an operation up after 10 s.
+            // A worker abandons an operation after 10 s.
             Self::Lease | Self::Claim => Limits::new(5_000, seconds(10)),
             Self::Probe => Limits::new(1_000, seconds(2)),
             // Short: a request that meets a lock makes room for those that meet none.
@@ -127,7 +127,7 @@ struct Group {
     use_: Use,
     pooler: Pooler,
     pool: PgPool,
-    at_hand: AtHand,
+    connection_pool: ConnectionPool,
     /// Opens a transaction.
     begin: String,
     statement_max: Duration,
@@ -137,9 +137,14 @@ impl Group {
     async fn run(&self, statement: Statement<'_>) -> Rows {
         match self.pooler {
             Pooler::Session => {
-                let mut kept = in_time(self.use_, self.at_hand.take(&self.pool)).await?;
+                let mut kept = in_time(self.use_, self.connection_pool.take(&self.pool)).await?;
                 let rows = statement.fetch_all(&mut *kept.connection).await;
-                self.at_hand.put_back(kept, &rows);
+                if let Err(sqlx::Error::Database(_)) = &rows {
+                    // The server reports an error before it aborts the transaction. Until its locks are
+                    // gone, the caller's next operation on another connection would skip what they hold.
+                    drop(kept.connection.ping().await);
+                }
+                self.connection_pool.put_back(kept, &rows);
                 rows
             }
             Pooler::Transaction => {
@@ -147,16 +152,24 @@ impl Group {
                 // server.
                 let begin = self.pool.begin_with(AssertSqlSafe(self.begin.clone()));
                 let mut tx = in_time(self.use_, begin).await?;
-                let rows = statement.persistent(false).fetch_all(&mut *tx).await?;
-                tx.commit().await?;
-                Ok(rows)
+                match statement.persistent(false).fetch_all(&mut *tx).await {
+                    Ok(rows) => {
+                        tx.commit().await?;
+                        Ok(rows)
+                    }
+                    Err(error) => {
+                        // Dropped, the transaction would end some time later, with its locks.
+                        drop(tx.rollback().await);
+                        Err(error)
+                    }
+                }
             }
         }
     }
 
     /// Runs a statement to its end, whether or not its caller waits that long.
     ///
-    /// The server goes on with a statement whose caller has left. Were its connection given up, the
+    /// The server goes on with a statement whose caller has left. Were its connection dropped, the
     /// next statement would get another, and callers that leave would keep any number busy.
     async fn run_detached(self: &Arc<Self>, statement: Statement<'static>) -> Rows {
         let (reply, answer) = oneshot::channel();
@@ -186,7 +199,7 @@ impl Pools {
             let limits = use_.limits(options);
             let connect = match options.pooler {
                 Pooler::Session => {
-                    // What the address itself sets stands.
+                    // Settings in the address win.
                     let known = connect.get_options().unwrap_or_default().to_owned();
                     let settings = limits.settings().into_iter();
                     connect
@@ -199,7 +212,7 @@ impl Pools {
                 use_,
                 pooler: options.pooler,
                 pool: pool(options, connections_max, connect),
-                at_hand: AtHand::new(connections_max, options.acquire_timeout),
+                connection_pool: ConnectionPool::new(connections_max, options.acquire_timeout),
                 begin: limits.begin(),
                 statement_max: limits.statement,
             })
@@ -235,10 +248,10 @@ impl Pools {
         }
     }
 
-    /// Closes all connections; returns when those in use have been given back.
+    /// Closes all connections; returns when those in use have been returned.
     pub(crate) async fn close(&self) {
         for group in &self.groups {
-            group.at_hand.close();
+            group.connection_pool.close();
             group.pool.close().await;
         }
     }
@@ -274,7 +287,7 @@ pub(crate) fn pool(
     PgPoolOptions::new()
         .max_connections(connections_max)
         .acquire_timeout(options.acquire_timeout)
-        // Asking every connection whether it lives would double the exchanges of a busy worker.
+        // Pinging every connection would double the round trips of a busy worker.
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {
             Box::pin(async move {
@@ -284,7 +297,7 @@ pub(crate) fn pool(
                 Ok(true)
             })
         })
-        // The pool itself asks too, but waits for the answer for ever, holding the place.
+        // The pool itself pings too, but waits for the answer for ever, holding the slot.
         .after_release(|connection, _| {
             Box::pin(async move { ping(connection).await.map(|()| true) })
         })

@@ -1,21 +1,23 @@
-//! Reading: where messages are, and lists.
+//! What is recorded about a message, and what is leased.
 
+use async_trait::async_trait;
 use consign_kernel::{
-    Attempt, AttemptOutcome, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter,
-    LastAttempt, LeaseView, MessageId, PAGE_ENTRIES_MAX, Page, Result, State,
+    Attempt, AttemptOutcome, AuditEntry, DeadLetter, Explanation, Fence, LastAttempt, LateResult,
+    LeaseView, MessageId, Read, Result, State,
 };
 use sqlx::postgres::PgRow;
 
-use crate::{PostgresStore, list::holds_nul, rows};
+use crate::{PostgresStore, erase::erasure, rows};
 
-impl PostgresStore {
-    pub(crate) async fn explain_impl(&self, id: MessageId) -> Result<Option<Explanation>> {
+#[async_trait]
+impl Read for PostgresStore {
+    async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {
         let statement = sqlx::query(include_str!("../sql/explain.sql")).bind(id.0);
         let rows = self.read("explain", statement).await?;
         rows.first().map(explanation).transpose()
     }
 
-    pub(crate) async fn history_impl(&self, id: MessageId) -> Result<Vec<Attempt>> {
+    async fn history(&self, id: MessageId) -> Result<Vec<Attempt>> {
         let statement = sqlx::query(include_str!("../sql/history.sql")).bind(id.0);
         self.read("read history", statement)
             .await?
@@ -24,40 +26,16 @@ impl PostgresStore {
             .collect()
     }
 
-    pub(crate) async fn dead_impl(
-        &self,
-        filter: &Filter,
-        before: Option<Cursor>,
-        limit: u32,
-    ) -> Result<Page<DeadLetter>> {
-        let limit = limit.min(PAGE_ENTRIES_MAX);
-        if holds_nul(&filter.code) {
-            return Ok(Page {
-                items: Vec::new(),
-                next: None,
-            });
-        }
-        let statement = match filter.code {
-            Some(_) => include_str!("../sql/dead_code.sql"),
-            None => include_str!("../sql/dead.sql"),
-        };
-        let statement = sqlx::query(statement)
-            .bind(filter.queue.as_ref().map(|queue| queue.as_str()))
-            .bind(filter.code.as_deref())
-            .bind(before.map_or(i64::MAX, |before| before.0))
-            .bind(i64::from(limit) + 1);
-        let rows = self.read("list dead", statement).await?;
-        let mut items: Vec<DeadLetter> = rows.iter().map(dead_letter).collect::<Result<_>>()?;
-        let more = items.len() > limit as usize;
-        items.truncate(limit as usize);
-        let next = items
-            .last()
-            .filter(|_| more)
-            .map(|letter| letter.message_id);
-        Ok(Page { items, next })
+    async fn late(&self, id: MessageId) -> Result<Vec<LateResult>> {
+        let statement = sqlx::query(include_str!("../sql/late.sql")).bind(id.0);
+        self.read("read late results", statement)
+            .await?
+            .iter()
+            .map(late)
+            .collect()
     }
 
-    pub(crate) async fn leases_impl(&self, limit: u32) -> Result<Vec<LeaseView>> {
+    async fn leases(&self, limit: u32) -> Result<Vec<LeaseView>> {
         let statement = sqlx::query(include_str!("../sql/leases.sql")).bind(i64::from(limit));
         self.read("list leases", statement)
             .await?
@@ -66,7 +44,7 @@ impl PostgresStore {
             .collect()
     }
 
-    pub(crate) async fn audit_impl(
+    async fn audit(
         &self,
         id: Option<MessageId>,
         before: Option<i64>,
@@ -98,6 +76,7 @@ fn explanation(row: &PgRow) -> Result<Explanation> {
         queue: rows::queue(row)?,
         attempts: last_attempt.as_ref().map_or(0, |last| last.attempt_no),
         last_attempt,
+        erased: erasure(row)?,
         now: rows::time(row, "now")?,
         message,
     })
@@ -117,7 +96,7 @@ fn last_attempt(row: &PgRow) -> Result<Option<LastAttempt>> {
     }))
 }
 
-/// Where a message is, from what each place says about it.
+/// The state of a message, from the row of each table about it.
 fn state(row: &PgRow, id: MessageId, last: Option<&LastAttempt>) -> Result<State> {
     if let Some(due_at) = rows::optional_time(row, "due_at")? {
         return Ok(State::Ready { due_at });
@@ -154,7 +133,7 @@ fn state(row: &PgRow, id: MessageId, last: Option<&LastAttempt>) -> Result<State
     Err(rows::corrupt(format!("message {id} is nowhere")))
 }
 
-fn attempt(row: &PgRow) -> Result<Attempt> {
+pub(crate) fn attempt(row: &PgRow) -> Result<Attempt> {
     Ok(Attempt {
         message_id: MessageId(rows::column(row, "message_id")?),
         attempt_no: rows::number(row, "attempt_no")?,
@@ -195,7 +174,7 @@ fn lease_view(row: &PgRow) -> Result<LeaseView> {
     })
 }
 
-fn audit_entry(row: &PgRow) -> Result<AuditEntry> {
+pub(crate) fn audit_entry(row: &PgRow) -> Result<AuditEntry> {
     let message_id: Option<i64> = rows::column(row, "message_id")?;
     Ok(AuditEntry {
         id: rows::column(row, "id")?,
@@ -205,5 +184,26 @@ fn audit_entry(row: &PgRow) -> Result<AuditEntry> {
         queue: rows::optional_queue_name(row, "queue")?,
         message_id: message_id.map(MessageId),
         reason: rows::column(row, "reason")?,
+    })
+}
+
+/// A late result from its row.
+pub fn late(row: &PgRow) -> Result<LateResult> {
+    let outcome = rows::outcome(row)?;
+    Ok(LateResult {
+        message_id: MessageId(rows::column(row, "message_id")?),
+        token: rows::ended_token(row)?,
+        fence: Fence(rows::column(row, "fence")?),
+        owner: rows::column(row, "owner")?,
+        outcome: outcome.reported().ok_or_else(|| {
+            rows::corrupt(format!(
+                "outcome {} of a late result is not one that workers report",
+                outcome.as_str()
+            ))
+        })?,
+        code: rows::column(row, "code")?,
+        detail: rows::column(row, "detail")?,
+        result: rows::result(row)?,
+        at: rows::time(row, "at")?,
     })
 }

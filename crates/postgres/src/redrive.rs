@@ -1,17 +1,17 @@
 //! Requeueing the dead by filter, step by step.
 
+use async_trait::async_trait;
 use consign_kernel::{
-    By, DeadLetter, Filter, MessageId, PAGE_ENTRIES_MAX, QueueName, Redrive, RedriveId,
-    RedrivePlan, RedriveState, Result,
+    By, DeadLetter, MessageId, PAGE_ENTRIES_MAX, QueueName, Redrive, RedriveId, RedrivePlan,
+    RedriveState, Redrives, Result,
 };
 use sqlx::postgres::PgRow;
 
-use crate::{
-    PostgresStore, list::holds_nul, pools::Use, read::dead_letter, rows, store::Statement,
-};
+use crate::{PostgresStore, read::dead_letter, rows, store::Statement};
 
-impl PostgresStore {
-    pub(crate) async fn start_redrive_impl(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
+#[async_trait]
+impl Redrives for PostgresStore {
+    async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
         RedrivePlan::validate_by(by)?;
         plan.validate()?;
         let statement = sqlx::query("SELECT * FROM consign.start_redrive($1, $2, $3, $4, $5, $6)")
@@ -24,14 +24,48 @@ impl PostgresStore {
         self.one_redrive("start a redrive", statement).await
     }
 
-    pub(crate) async fn step_redrive_impl(&self, limit: u32) -> Result<Option<Redrive>> {
+    async fn step_redrive(&self, limit: u32) -> Result<Option<Redrive>> {
         Redrive::validate_step(limit)?;
         let statement = sqlx::query("SELECT * FROM consign.step_redrive($1)").bind(limit as i32);
         let rows = self.fetch("step a redrive", statement).await?;
         rows.first().map(redrive).transpose()
     }
 
-    pub(crate) async fn turn_redrive(
+    async fn stop_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
+        self.set_redrive_state("SELECT * FROM consign.stop_redrive($1, $2, $3)", id, by)
+            .await
+    }
+
+    async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
+        self.set_redrive_state("SELECT * FROM consign.resume_redrive($1, $2, $3)", id, by)
+            .await
+    }
+
+    async fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<DeadLetter>> {
+        let statement = sqlx::query(include_str!("../sql/first_dead.sql"))
+            .bind(plan.queue.as_ref().map(QueueName::as_str))
+            .bind(plan.code.as_deref())
+            .bind(i64::from(plan.shown(limit)));
+        let rows = self.read("list what a redrive would take", statement);
+        rows.await?.iter().map(dead_letter).collect()
+    }
+
+    async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {
+        let statement = sqlx::query("SELECT * FROM consign.redrive WHERE id = $1").bind(id.0);
+        let rows = self.read("read a redrive", statement).await?;
+        rows.first().map(redrive).transpose()
+    }
+
+    async fn redrives(&self, limit: u32) -> Result<Vec<Redrive>> {
+        let statement = sqlx::query("SELECT * FROM consign.redrive ORDER BY id DESC LIMIT $1")
+            .bind(i64::from(limit.min(PAGE_ENTRIES_MAX)));
+        let rows = self.read("list redrives", statement).await?;
+        rows.iter().map(redrive).collect()
+    }
+}
+
+impl PostgresStore {
+    async fn set_redrive_state(
         &self,
         function: &'static str,
         id: RedriveId,
@@ -54,48 +88,6 @@ impl PostgresStore {
         let rows = self.fetch(attempted, statement).await?;
         let row = rows.first();
         redrive(row.ok_or_else(|| rows::corrupt("a redrive answered nothing"))?)
-    }
-
-    pub(crate) async fn redrive_impl(&self, id: RedriveId) -> Result<Option<Redrive>> {
-        let statement = sqlx::query("SELECT * FROM consign.redrive WHERE id = $1").bind(id.0);
-        let rows = self.read("read a redrive", statement).await?;
-        rows.first().map(redrive).transpose()
-    }
-
-    pub(crate) async fn redrives_impl(&self, limit: u32) -> Result<Vec<Redrive>> {
-        let statement = sqlx::query("SELECT * FROM consign.redrive ORDER BY id DESC LIMIT $1")
-            .bind(i64::from(limit.min(PAGE_ENTRIES_MAX)));
-        let rows = self.read("list redrives", statement).await?;
-        rows.iter().map(redrive).collect()
-    }
-
-    pub(crate) async fn first_dead_impl(
-        &self,
-        plan: &RedrivePlan,
-        limit: u32,
-    ) -> Result<Vec<DeadLetter>> {
-        let statement = sqlx::query(include_str!("../sql/first_dead.sql"))
-            .bind(plan.queue.as_ref().map(QueueName::as_str))
-            .bind(plan.code.as_deref())
-            .bind(i64::from(plan.shown(limit)));
-        let rows = self.read("list what a redrive would take", statement);
-        rows.await?.iter().map(dead_letter).collect()
-    }
-
-    pub(crate) async fn count_dead_impl(&self, filter: &Filter, at_most: u64) -> Result<u64> {
-        if holds_nul(&filter.code) {
-            return Ok(0);
-        }
-        let statement = sqlx::query(include_str!("../sql/count_dead.sql"))
-            .bind(filter.queue.as_ref().map(QueueName::as_str))
-            .bind(filter.code.as_deref())
-            .bind(i64::try_from(at_most).unwrap_or(i64::MAX));
-        let rows = self.read_as(Use::Report, "count dead", statement).await?;
-        let row = rows.first();
-        rows::count(
-            row.ok_or_else(|| rows::corrupt("a count answered nothing"))?,
-            "count",
-        )
     }
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    AttemptOutcome, Error, Message, MessageId, Move, Moved, Queue, QueueName, QueuePolicy, Result,
-    StateKind, Token, stored_result,
+    AttemptOutcome, Error, Message, MessageId, Move, MoveResult, Queue, QueueName, QueuePolicy,
+    Result, StateKind, Token, stored_result,
 };
 use jiff::Timestamp;
 use serde_json::{Value, value::RawValue};
@@ -96,7 +96,7 @@ pub fn queue(row: &PgRow) -> Result<Queue> {
     })
 }
 
-/// A message whose queue the caller may know already.
+/// A message; the caller may already have its queue's name.
 pub fn message(row: &PgRow, queue: QueueName) -> Result<Message> {
     let Json(payload) = column(row, "payload")?;
     let Json(headers) = column(row, "headers")?;
@@ -119,16 +119,17 @@ pub fn message_ids(ids: Vec<i64>) -> Vec<MessageId> {
     ids.into_iter().map(MessageId).collect()
 }
 
-pub fn moved(row: &PgRow) -> Result<Moved> {
+pub fn moved(row: &PgRow) -> Result<MoveResult> {
     let answer = match column::<&str>(row, "answer")? {
         "moved" => Move::Moved { state: state(row)? },
         "not_dead" => Move::NotDead { state: state(row)? },
         "not_held" => Move::NotHeld { state: state(row)? },
         "not_holdable" => Move::NotHoldable { state: state(row)? },
+        "erased" => Move::Erased,
         "no_such_message" => Move::NoSuchMessage,
         other => return Err(corrupt(format!("answer {other:?}"))),
     };
-    Ok(Moved {
+    Ok(MoveResult {
         id: MessageId(column(row, "id")?),
         answer,
     })

@@ -1,7 +1,9 @@
-//! Settling.
+//! Settling, and late results.
 
+use async_trait::async_trait;
 use consign_kernel::{
-    AttemptOutcome, MessageId, Outcome, Recorded, Report, Result, SettleAnswer, StateKind, Token,
+    AttemptOutcome, MessageId, Outcome, RecordedOutcome, Report, Result, Settle, SettleAnswer,
+    StateKind, Token,
 };
 use jiff::Timestamp;
 use sqlx::{postgres::PgRow, types::Json};
@@ -14,12 +16,9 @@ use crate::{
     store::Statement,
 };
 
-impl PostgresStore {
-    pub(crate) async fn settle_impl(
-        &self,
-        token: Token,
-        reports: &[Report],
-    ) -> Result<SettleAnswer> {
+#[async_trait]
+impl Settle for PostgresStore {
+    async fn settle(&self, token: Token, reports: &[Report]) -> Result<SettleAnswer> {
         let reports: Vec<Report> = reports.iter().cloned().map(Report::bounded).collect();
         match self.rows(Use::Lease, statement(token, &reports)).await {
             Ok(rows) => answer(&rows),
@@ -30,9 +29,36 @@ impl PostgresStore {
             },
         }
     }
+
+    async fn record_late(&self, token: Token, reports: &[Report]) -> Result<Vec<MessageId>> {
+        let reports: Vec<Report> = reports.iter().cloned().map(Report::bounded).collect();
+        let ids: Vec<i64> = reports.iter().map(|report| report.id.0).collect();
+        let outcomes: Vec<&str> = reports
+            .iter()
+            .map(|report| AttemptOutcome::from(report.outcome).as_str())
+            .collect();
+        let codes: Vec<Option<&str>> = reports.iter().map(|r| r.code.as_deref()).collect();
+        let details: Vec<Option<&str>> = reports.iter().map(|r| r.detail.as_deref()).collect();
+        let results: Vec<_> = reports
+            .iter()
+            .map(|r| r.result.as_ref().map(Json))
+            .collect();
+        let statement = sqlx::query("SELECT consign.record_late($1, $2, $3, $4, $5, $6) AS kept")
+            .bind(token.0)
+            .bind(ids)
+            .bind(outcomes)
+            .bind(codes)
+            .bind(details)
+            .bind(results);
+        let rows = self.fetch_as(Use::Lease, "record_late", statement).await?;
+        let row = rows
+            .first()
+            .ok_or_else(|| rows::corrupt("record_late answered nothing"))?;
+        Ok(rows::message_ids(rows::column(row, "kept")?))
+    }
 }
 
-/// Columns nobody uses go as NULL: the usual settle, everything delivered, is just the ids.
+/// Unused columns are NULL: the usual settle, everything delivered, is just the ids.
 fn statement(token: Token, reports: &[Report]) -> Statement<'_> {
     fn unless_empty<T>(values: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
         values.iter().any(Option::is_some).then_some(values)
@@ -81,7 +107,7 @@ fn answer(rows: &[PgRow]) -> Result<SettleAnswer> {
     let repeated: Option<bool> = rows::column(row, "repeated")?;
     let ids: Option<Vec<i64>> = rows::column(row, "ids")?;
     let attempt_nos: Option<Vec<i32>> = rows::column(row, "attempt_nos")?;
-    let others = Others {
+    let others = MixedResults {
         outcomes: rows::column(row, "outcomes")?,
         next_due_at: rows::column(row, "next_due_at")?,
         states: rows::column(row, "states")?,
@@ -94,7 +120,7 @@ fn answer(rows: &[PgRow]) -> Result<SettleAnswer> {
         let (outcome, next_due_at, state) = others.at(index)?;
         let attempt_no = u32::try_from(attempt_no)
             .map_err(|_| rows::corrupt(format!("attempt_no is {attempt_no}")))?;
-        Ok(Recorded {
+        Ok(RecordedOutcome {
             id: MessageId(id),
             attempt_no,
             outcome,
@@ -110,13 +136,13 @@ fn answer(rows: &[PgRow]) -> Result<SettleAnswer> {
 }
 
 /// What was recorded where not everything was delivered.
-struct Others {
+struct MixedResults {
     outcomes: Option<Vec<String>>,
     next_due_at: Option<Vec<Option<jiff_sqlx::Timestamp>>>,
     states: Option<Vec<String>>,
 }
 
-impl Others {
+impl MixedResults {
     fn at(&self, index: usize) -> Result<(AttemptOutcome, Option<Timestamp>, StateKind)> {
         let (Some(outcomes), Some(due), Some(states)) =
             (&self.outcomes, &self.next_due_at, &self.states)

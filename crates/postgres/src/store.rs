@@ -1,19 +1,13 @@
 //! The store: a pool, and how statements are run on it.
 
-use async_trait::async_trait;
-use consign_kernel::{
-    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
-    Expired, Explanation, Filter, Finding, LateResult, Lease, LeaseView, Listed, Message,
-    MessageId, Moved, NewMessage, Page, Process, Pulse, Queue, QueueMinutes, QueueName,
-    QueuePolicy, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution,
-    Result, SettleAnswer, Store, Token, TokenPrefix, Totals,
-};
+use std::str::FromStr;
+
+use consign_kernel::{Error, Result};
 use sqlx::{
     Postgres,
-    postgres::{PgArguments, PgConnectOptions, PgPool, PgRow},
+    postgres::{PgArguments, PgConnectOptions, PgPool, PgRow, PgSslMode},
     query::Query,
 };
-use std::{str::FromStr, time::Duration};
 
 use crate::{
     error::store_error,
@@ -21,7 +15,7 @@ use crate::{
     migrate::{self, Component},
     options::{Pooler, PostgresOptions},
     pools::{self, Pools, Use},
-    wakes::Wakes,
+    wakes::WakeUps,
 };
 
 /// A statement with its arguments.
@@ -37,25 +31,25 @@ pub struct PostgresStore {
     pub(crate) low_water: LowWater,
     /// How many messages a page of a list walks over.
     pub(crate) list_walk_max: u32,
-    pub(crate) wakes: Wakes,
+    pub(crate) wakes: WakeUps,
     /// The apps whose tables the database has.
     pub(crate) components: Vec<Component>,
 }
 
 impl PostgresStore {
-    /// Connects, and refuses a schema that does not fit this program.
+    /// Connects, and rejects a schema that does not fit this program.
     pub async fn connect(options: &PostgresOptions) -> Result<Self> {
         // On a connection of its own: the pool would go on trying where the answer is no.
         migrate::require_current(options).await?;
         let connect = match options.pooler {
-            // A database or a role may have other defaults: an isolation that the functions would refuse,
-            // a path on which somebody else's functions stand, backslashes that mean something.
+            // A database or a role may have other defaults: an isolation level that the functions reject,
+            // a search path with foreign functions, backslashes as escapes.
             Pooler::Session => connect_options(&options.url)?.options([
                 ("default_transaction_isolation", "read committed"),
                 ("search_path", "pg_catalog,pg_temp"),
                 ("standard_conforming_strings", "on"),
             ]),
-            // Poolers refuse such options; every transaction says it itself.
+            // Poolers reject such options; every transaction sets them itself.
             Pooler::Transaction => connect_options(&options.url)?,
         };
         Ok(Self {
@@ -63,7 +57,7 @@ impl PostgresStore {
             callers: pools::pool(options, options.connections_max, connect),
             low_water: LowWater::new(options.low_water),
             list_walk_max: options.list_walk_max,
-            wakes: Wakes::new(options.wake_url().map(connect_options).transpose()?),
+            wakes: WakeUps::new(options.wake_url().map(connect_options).transpose()?),
             components: options.components.clone(),
         })
     }
@@ -76,7 +70,7 @@ impl PostgresStore {
         &self.callers
     }
 
-    /// Closes all connections; returns when those in use have been given back.
+    /// Closes all connections; returns when those in use have been returned.
     pub async fn close(&self) {
         self.pools.close().await;
         self.callers.close().await;
@@ -137,172 +131,55 @@ impl PostgresStore {
 /// Options for one connection to `url`.
 pub(crate) fn connect_options(url: &str) -> Result<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url)
-        .map_err(|error| consign_kernel::Error::invalid("database URL", error.to_string()))?;
+        .map_err(|error| Error::invalid("database URL", error.to_string()))?;
+    check_tls(options.get_ssl_mode(), cfg!(feature = "tls"))?;
     Ok(options.application_name("consign"))
 }
 
-#[async_trait]
-impl Store for PostgresStore {
-    async fn put_queue(&self, name: &QueueName, policy: &QueuePolicy, by: &By) -> Result<Queue> {
-        self.put_queue_impl(name, policy, by).await
+/// Rejects a connection that must be encrypted in a build that cannot encrypt it.
+fn check_tls(mode: PgSslMode, has_tls: bool) -> Result<()> {
+    let name = match mode {
+        PgSslMode::Require => "require",
+        PgSslMode::VerifyCa => "verify-ca",
+        PgSslMode::VerifyFull => "verify-full",
+        PgSslMode::Disable | PgSslMode::Allow | PgSslMode::Prefer => return Ok(()),
+    };
+    if has_tls {
+        return Ok(());
     }
-    async fn queue(&self, name: &QueueName) -> Result<Option<Queue>> {
-        self.queue_impl(name).await
+    let why = format!(
+        "sslmode={name} needs TLS, which this build does not have; build consign-postgres with the \
+         feature `tls`, or connect without TLS (sslmode=disable) where the network is trusted"
+    );
+    Err(Error::invalid("database URL", why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_sslmodes_that_need_tls_in_a_build_without_it() {
+        for (mode, name) in [
+            (PgSslMode::Require, "sslmode=require"),
+            (PgSslMode::VerifyCa, "sslmode=verify-ca"),
+            (PgSslMode::VerifyFull, "sslmode=verify-full"),
+        ] {
+            let error = check_tls(mode, false).unwrap_err().to_string();
+            assert!(
+                error.contains(name) && error.contains("feature `tls`"),
+                "{error}"
+            );
+            check_tls(mode, true).unwrap();
+        }
+        for mode in [PgSslMode::Disable, PgSslMode::Allow, PgSslMode::Prefer] {
+            check_tls(mode, false).unwrap();
+        }
     }
-    async fn may_work(&self, name: &QueueName) -> Result<bool> {
-        self.may_work_impl(name).await
-    }
-    async fn queues(&self, after: Option<&QueueName>, limit: u32) -> Result<Vec<(Queue, Counts)>> {
-        self.queues_impl(after, limit).await
-    }
-    async fn queue_counts(&self, name: &QueueName) -> Result<Option<(Queue, Counts)>> {
-        self.queue_counts_impl(name).await
-    }
-    async fn totals(&self) -> Result<Totals> {
-        self.totals_impl().await
-    }
-    async fn pause(&self, name: &QueueName, by: &By) -> Result<Queue> {
-        self.set_paused("SELECT * FROM consign.pause($1, $2, $3)", name, by)
-            .await
-    }
-    async fn resume(&self, name: &QueueName, by: &By) -> Result<Queue> {
-        self.set_paused("SELECT * FROM consign.resume($1, $2, $3)", name, by)
-            .await
-    }
-    async fn enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
-        self.enqueue_impl(messages).await
-    }
-    async fn claim(&self, claim: &Claim) -> Result<Option<Lease>> {
-        self.claim_impl(claim).await
-    }
-    async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
-        self.renew_impl(token, ttl).await
-    }
-    async fn release(&self, token: Token) -> Result<ReleaseAnswer> {
-        self.release_impl(token).await
-    }
-    async fn begin(&self, token: Token, ids: &[MessageId]) -> Result<BeginAnswer> {
-        self.begin_impl(token, ids).await
-    }
-    async fn settle(&self, token: Token, reports: &[Report]) -> Result<SettleAnswer> {
-        self.settle_impl(token, reports).await
-    }
-    async fn witness(&self, token: Token, reports: &[Report]) -> Result<Vec<MessageId>> {
-        self.witness_impl(token, reports).await
-    }
-    async fn expire(&self, limit: u32) -> Result<Expired> {
-        self.expire_impl(limit).await
-    }
-    async fn wait(&self, queue: &QueueName, timeout: Duration) -> Result<bool> {
-        self.wait_impl(queue, timeout).await
-    }
-    async fn requeue(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
-        self.move_by_hand("SELECT * FROM consign.requeue($1, $2, $3)", ids, by)
-            .await
-    }
-    async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
-        self.move_by_hand("SELECT * FROM consign.hold($1, $2, $3)", ids, by)
-            .await
-    }
-    async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
-        self.move_by_hand("SELECT * FROM consign.unhold($1, $2, $3)", ids, by)
-            .await
-    }
-    async fn resolve(
-        &self,
-        ids: &[MessageId],
-        resolution: &Resolution,
-        by: &By,
-    ) -> Result<Vec<Moved>> {
-        self.resolve_impl(ids, resolution, by).await
-    }
-    async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {
-        self.end_lease_impl(prefix, by).await
-    }
-    async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>> {
-        self.reveal_impl(id, by).await
-    }
-    async fn pulse(&self, pulse: &Pulse) -> Result<()> {
-        self.pulse_impl(pulse).await
-    }
-    async fn pulses(
-        &self,
-        queue: Option<&QueueName>,
-        minutes: u32,
-        step: u32,
-    ) -> Result<Vec<QueueMinutes>> {
-        self.pulses_impl(queue, minutes, step).await
-    }
-    async fn processes(&self) -> Result<Vec<Process>> {
-        self.processes_impl().await
-    }
-    async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
-        self.start_redrive_impl(plan, by).await
-    }
-    async fn step_redrive(&self, limit: u32) -> Result<Option<Redrive>> {
-        self.step_redrive_impl(limit).await
-    }
-    async fn stop_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
-        self.turn_redrive("SELECT * FROM consign.stop_redrive($1, $2, $3)", id, by)
-            .await
-    }
-    async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
-        self.turn_redrive("SELECT * FROM consign.resume_redrive($1, $2, $3)", id, by)
-            .await
-    }
-    async fn probe(&self) -> Result<()> {
-        let statement = sqlx::query("SELECT FROM consign.queue WHERE name = 'default'");
-        self.read_as(Use::Probe, "probe", statement).await.map(drop)
-    }
-    async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {
-        self.explain_impl(id).await
-    }
-    async fn history(&self, id: MessageId) -> Result<Vec<Attempt>> {
-        self.history_impl(id).await
-    }
-    async fn late(&self, id: MessageId) -> Result<Vec<LateResult>> {
-        self.late_impl(id).await
-    }
-    async fn list(
-        &self,
-        filter: &Filter,
-        before: Option<Cursor>,
-        limit: u32,
-    ) -> Result<Page<Listed>> {
-        self.list_impl(filter, before, limit).await
-    }
-    async fn dead(
-        &self,
-        filter: &Filter,
-        before: Option<Cursor>,
-        limit: u32,
-    ) -> Result<Page<DeadLetter>> {
-        self.dead_impl(filter, before, limit).await
-    }
-    async fn leases(&self, limit: u32) -> Result<Vec<LeaseView>> {
-        self.leases_impl(limit).await
-    }
-    async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64> {
-        self.count_dead_impl(filter, at_most).await
-    }
-    async fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<DeadLetter>> {
-        self.first_dead_impl(plan, limit).await
-    }
-    async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {
-        self.redrive_impl(id).await
-    }
-    async fn redrives(&self, limit: u32) -> Result<Vec<Redrive>> {
-        self.redrives_impl(limit).await
-    }
-    async fn audit(
-        &self,
-        id: Option<MessageId>,
-        before: Option<i64>,
-        limit: u32,
-    ) -> Result<Vec<AuditEntry>> {
-        self.audit_impl(id, before, limit).await
-    }
-    async fn doctor(&self) -> Result<Vec<Finding>> {
-        self.doctor_impl().await
+
+    #[test]
+    fn a_url_that_requires_tls_is_accepted_only_with_the_feature() {
+        let options = connect_options("postgres://localhost/x?sslmode=require");
+        assert_eq!(options.is_ok(), cfg!(feature = "tls"));
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     PostgresStore,
     pools::Use,
     rows,
-    wakes::{Ears, Heard},
+    wakes::{Notification, QueueListener},
 };
 
 /// For so long after a queue had work, it is looked at without being registered: a busy queue would
@@ -29,13 +29,13 @@ const PAUSE_MAX: Duration = Duration::from_millis(25);
 const COMMITTING_MAX: Duration = Duration::from_secs(1);
 const SLOW_LOOK: Duration = Duration::from_secs(1);
 /// How often to look while the connection for wake-ups is gone.
-const UNHEARD_LOOK: Duration = Duration::from_millis(50);
+const UNNOTIFIED_LOOK: Duration = Duration::from_millis(50);
 /// The longest registration.
 const REST_MAX: Duration = Duration::from_secs(60);
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What a look led to.
+/// The result of a poll.
 enum Next {
     /// Something may be claimed.
     Claim,
@@ -44,33 +44,32 @@ enum Next {
 }
 
 impl PostgresStore {
-    pub(crate) async fn wait_impl(&self, queue: &QueueName, limit: Duration) -> Result<bool> {
-        let id = self.wakes.take_id(queue);
-        let found = self.wait_as(id, queue, limit).await?;
-        self.wakes.free_id(queue, id);
-        Ok(found)
-    }
-
-    async fn wait_as(&self, id: Uuid, queue: &QueueName, limit: Duration) -> Result<bool> {
+    pub(crate) async fn wait_as(
+        &self,
+        id: Uuid,
+        queue: &QueueName,
+        limit: Duration,
+    ) -> Result<bool> {
         let deadline = Instant::now() + limit.min(WAIT_MAX);
         loop {
-            // Before the look: what comes in between is heard.
-            let mut ears = self.wakes.ears(queue);
+            // Before the look: a notification that comes in between is received.
+            let mut listener = self.wakes.listener(queue);
             let looks_again = Instant::now() + REST_PAUSE;
             let next = if self.wakes.is_listening().await {
-                self.fall_asleep(id, queue, deadline, &mut ears).await?
+                self.register_idle(id, queue, deadline, &mut listener)
+                    .await?
             } else {
-                self.look_unheard(queue, deadline).await?
+                self.look_without_notifications(queue, deadline).await?
             };
-            let mut heard = match next {
+            let mut notification = match next {
                 Next::Claim => return Ok(true),
-                Next::Look => Heard::Look,
-                Next::Sleep(until) => ears.hear(until.min(deadline)).await,
+                Next::Look => Notification::Look,
+                Next::Sleep(until) => listener.wait(until.min(deadline)).await,
             };
-            if heard == Heard::Look {
-                heard = ears.hear_work(looks_again.min(deadline)).await;
+            if notification == Notification::Look {
+                notification = listener.wait_for_work(looks_again.min(deadline)).await;
             }
-            if heard == Heard::Work {
+            if notification == Notification::Work {
                 return Ok(true);
             }
             if Instant::now() >= deadline {
@@ -81,24 +80,29 @@ impl PostgresStore {
 
     /// Where no wake-up comes: behind a transaction pooler the caller polls, and a connection that
     /// broke comes back soon.
-    async fn look_unheard(&self, queue: &QueueName, deadline: Instant) -> Result<Next> {
+    async fn look_without_notifications(
+        &self,
+        queue: &QueueName,
+        deadline: Instant,
+    ) -> Result<Next> {
         let until = self.until_due(queue).await?;
-        let most = match self.wakes.can_listen() {
-            true => UNHEARD_LOOK,
-            false => WAIT_MAX,
+        let most = if self.wakes.can_listen() {
+            UNNOTIFIED_LOOK
+        } else {
+            WAIT_MAX
         };
         Ok(after(until, (Instant::now() + most).min(deadline)))
     }
 
     /// Registers this worker as asleep on the queue, and looks until nothing can have been missed.
-    async fn fall_asleep(
+    async fn register_idle(
         &self,
         id: Uuid,
         queue: &QueueName,
         deadline: Instant,
-        ears: &mut Ears,
+        listener: &mut QueueListener,
     ) -> Result<Next> {
-        if let Some(next) = self.look_eagerly(queue, ears).await? {
+        if let Some(next) = self.look_eagerly(queue, listener).await? {
             return Ok(next);
         }
         let limit = deadline
@@ -115,19 +119,25 @@ impl PostgresStore {
         let rests_until = Instant::now() + limit;
         let is_registered: bool = rows::column(row, "registered")?;
         match after(duration(row)?, rests_until) {
-            Next::Sleep(_) if is_registered => self.look_until_sure(queue, rests_until, ears).await,
+            Next::Sleep(_) if is_registered => {
+                self.look_until_sure(queue, rests_until, listener).await
+            }
             next => Ok(next),
         }
     }
 
     /// While the queue had work a moment ago.
-    async fn look_eagerly(&self, queue: &QueueName, ears: &mut Ears) -> Result<Option<Next>> {
+    async fn look_eagerly(
+        &self,
+        queue: &QueueName,
+        listener: &mut QueueListener,
+    ) -> Result<Option<Next>> {
         let Some(found_at) = self.wakes.found_at(queue) else {
             return Ok(None);
         };
         while Instant::now() < found_at + EAGER {
             let until = Instant::now() + EAGER_PAUSE;
-            if ears.hear_work(until).await == Heard::Work {
+            if listener.wait_for_work(until).await == Notification::Work {
                 return Ok(Some(Next::Claim));
             }
             if let Next::Claim = after(self.until_due(queue).await?, until) {
@@ -138,12 +148,12 @@ impl PostgresStore {
     }
 
     /// Looks again until every transaction has ended that may have looked for sleeping workers
-    /// before this one was registered. Whoever looks from now on sees it.
+    /// before this one was registered. Later ones see the registration.
     async fn look_until_sure(
         &self,
         queue: &QueueName,
         rests_until: Instant,
-        ears: &mut Ears,
+        listener: &mut QueueListener,
     ) -> Result<Next> {
         let started = Instant::now();
         let (until, all) = self.look_for_work(queue, None).await?;
@@ -158,10 +168,10 @@ impl PostgresStore {
                 has_slow = true;
                 break;
             }
-            match ears.hear(until.min(Instant::now() + pause)).await {
-                Heard::Work => return Ok(Next::Claim),
-                Heard::Look => return Ok(Next::Look),
-                Heard::Nothing => {}
+            match listener.wait(until.min(Instant::now() + pause)).await {
+                Notification::Work => return Ok(Next::Claim),
+                Notification::Look => return Ok(Next::Look),
+                Notification::Timeout => {}
             }
             pause = (pause * 2).min(PAUSE_MAX);
             let (until, still) = self.look_for_work(queue, Some(&committing)).await?;
@@ -174,7 +184,7 @@ impl PostgresStore {
         })
     }
 
-    /// How long until something is due, and who is about to commit.
+    /// How long until something is due, and which transactions are about to commit.
     async fn look_for_work(
         &self,
         queue: &QueueName,

@@ -1,4 +1,4 @@
-//! The connection that hears wake-ups, and who is woken by them.
+//! The connection that listens for notifications, and the waits that they end.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,7 +19,7 @@ use uuid::Uuid;
 /// ` later` where something will be.
 const CHANNEL: &str = "consign";
 const LATER: &str = " later";
-/// After this long without a notification, the connection is asked whether it lives.
+/// After this long without a notification, the connection is pinged.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How long it may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -28,12 +28,12 @@ const RECONNECT_MIN: Duration = Duration::from_millis(10);
 const RECONNECT_MAX: Duration = Duration::from_secs(1);
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// How long a wait stands still for the first connection. Afterwards it looks by itself.
+/// How long a wait blocks on the first connection. Afterwards it polls.
 const FIRST_CONNECT_MAX: Duration = Duration::from_millis(100);
 
-/// Who waits for which queue, and the task that wakes them.
+/// The waits of each queue, and the task that ends them on a notification.
 #[derive(Debug)]
-pub(crate) struct Wakes {
+pub(crate) struct WakeUps {
     /// Where to listen; none behind a transaction pooler without a direct address.
     listen: Option<PgConnectOptions>,
     queues: Arc<Queues>,
@@ -46,103 +46,106 @@ pub(crate) struct Wakes {
 #[derive(Debug)]
 struct Listener {
     task: JoinHandle<()>,
-    state: watch::Receiver<Listening>,
+    state: watch::Receiver<ListenerState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Listening {
+enum ListenerState {
     Untried,
     Yes,
     No,
 }
 
-/// How often a queue was rung for: work that is due, and reasons to look again.
+/// Notifications of a queue so far: work that is due, and reasons to look again.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rings {
+struct NotificationCounts {
     work: u64,
     looks: u64,
 }
 
 #[derive(Debug, Default)]
-struct QueueBell {
-    rings: watch::Sender<Rings>,
+struct QueueChannel {
+    counts: watch::Sender<NotificationCounts>,
     found_at: Mutex<Option<Instant>>,
     /// Ids in the registry of sleeping workers that no wait uses at the moment.
     free_ids: Mutex<Vec<Uuid>>,
 }
 
 #[derive(Debug, Default)]
-struct Queues(Mutex<HashMap<String, Arc<QueueBell>>>);
+struct Queues(Mutex<HashMap<String, Arc<QueueChannel>>>);
 
 impl Queues {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<QueueBell>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<QueueChannel>>> {
         self.0.lock().expect("invariant: no panic under this lock")
     }
 
-    fn get(&self, queue: &str) -> Arc<QueueBell> {
+    fn get(&self, queue: &str) -> Arc<QueueChannel> {
         Arc::clone(self.lock().entry(queue.to_owned()).or_default())
     }
 
-    /// Wakes those who wait for a queue. Any login may send a notification: unknown names leave no
+    /// Wakes the waits of a queue. Any login may send a notification: unknown names leave no
     /// trace.
-    fn ring(&self, queue: &str, is_due: bool) {
-        if let Some(bell) = self.lock().get(queue) {
-            bell.rings.send_modify(|rings| match is_due {
-                true => rings.work += 1,
-                false => rings.looks += 1,
+    fn notify(&self, queue: &str, is_due: bool) {
+        if let Some(channel) = self.lock().get(queue) {
+            channel.counts.send_modify(|counts| {
+                if is_due {
+                    counts.work += 1
+                } else {
+                    counts.looks += 1
+                }
             });
         }
     }
 
-    /// Has everybody look again.
-    fn ring_all(&self) {
-        for bell in self.lock().values() {
-            bell.rings.send_modify(|rings| rings.looks += 1);
+    /// Makes every wait poll again.
+    fn notify_all(&self) {
+        for channel in self.lock().values() {
+            channel.counts.send_modify(|counts| counts.looks += 1);
         }
     }
 }
 
-/// What a waiter heard.
+/// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Notification {
     /// Something is due.
     Work,
     /// A reason to look again.
     Look,
-    Nothing,
+    Timeout,
 }
 
-/// Hears the rings for a queue since it was made.
+/// Receives the notifications of a queue from when it was made.
 #[derive(Debug)]
-pub(crate) struct Ears {
-    rings: watch::Receiver<Rings>,
+pub(crate) struct QueueListener {
+    counts: watch::Receiver<NotificationCounts>,
     work: u64,
 }
 
-impl Ears {
-    /// Listens until `until`, or the next ring.
-    pub(crate) async fn hear(&mut self, until: Instant) -> Heard {
-        let rung = timeout_at(until, self.rings.changed()).await;
-        match rung {
-            Ok(Ok(())) if self.rings.borrow_and_update().work != self.work => Heard::Work,
-            Ok(Ok(())) => Heard::Look,
+impl QueueListener {
+    /// Waits for the next notification, or until `until`.
+    pub(crate) async fn wait(&mut self, until: Instant) -> Notification {
+        let changed = timeout_at(until, self.counts.changed()).await;
+        match changed {
+            Ok(Ok(())) if self.counts.borrow_and_update().work != self.work => Notification::Work,
+            Ok(Ok(())) => Notification::Look,
             // The sender lives as long as the store.
-            Ok(Err(_)) | Err(_) => Heard::Nothing,
+            Ok(Err(_)) | Err(_) => Notification::Timeout,
         }
     }
 
-    /// Listens until `until`, or for work that is due: other rings are left for the look afterwards.
-    pub(crate) async fn hear_work(&mut self, until: Instant) -> Heard {
+    /// Listens until `until`, or for work that is due: other counts are left for the look afterwards.
+    pub(crate) async fn wait_for_work(&mut self, until: Instant) -> Notification {
         loop {
-            match self.hear(until).await {
-                Heard::Look if Instant::now() < until => {}
-                heard => return heard,
+            match self.wait(until).await {
+                Notification::Look if Instant::now() < until => {}
+                notification => return notification,
             }
         }
     }
 }
 
-impl Wakes {
+impl WakeUps {
     pub(crate) fn new(listen: Option<PgConnectOptions>) -> Self {
         Self {
             listen,
@@ -152,7 +155,7 @@ impl Wakes {
         }
     }
 
-    /// Whether there is an address at which wake-ups can be heard.
+    /// Whether there is an address at which notifications can be received.
     pub(crate) fn can_listen(&self) -> bool {
         self.listen.is_some()
     }
@@ -170,7 +173,7 @@ impl Wakes {
         lock(&self.queues.get(queue.as_str()).free_ids).push(id);
     }
 
-    /// Starts to listen, and returns whether wake-ups are heard.
+    /// Starts to listen, and returns whether notifications are received.
     pub(crate) async fn is_listening(&self) -> bool {
         let Some(options) = &self.listen else {
             return false;
@@ -178,33 +181,33 @@ impl Wakes {
         let mut state = {
             let mut listener = lock(&self.listener);
             let listener = listener.get_or_insert_with(|| {
-                let (sender, state) = watch::channel(Listening::Untried);
+                let (sender, state) = watch::channel(ListenerState::Untried);
                 let task = tokio::spawn(listen(options.clone(), Arc::clone(&self.queues), sender));
                 Listener { task, state }
             });
             listener.state.clone()
         };
-        let tried = state.wait_for(|state| *state != Listening::Untried);
+        let tried = state.wait_for(|state| *state != ListenerState::Untried);
         timeout(FIRST_CONNECT_MAX, tried)
             .await
-            .is_ok_and(|state| state.is_ok_and(|state| *state == Listening::Yes))
+            .is_ok_and(|state| state.is_ok_and(|state| *state == ListenerState::Yes))
     }
 
-    pub(crate) fn ears(&self, queue: &QueueName) -> Ears {
-        let rings = self.queues.get(queue.as_str()).rings.subscribe();
-        let work = rings.borrow().work;
-        Ears { rings, work }
+    pub(crate) fn listener(&self, queue: &QueueName) -> QueueListener {
+        let counts = self.queues.get(queue.as_str()).counts.subscribe();
+        let work = counts.borrow().work;
+        QueueListener { counts, work }
     }
 
-    /// Wakes who waits for a queue in this process.
-    pub(crate) fn ring(&self, queue: &QueueName, is_due: bool) {
-        self.queues.ring(queue.as_str(), is_due);
+    /// Wakes the waits of a queue in this process.
+    pub(crate) fn notify(&self, queue: &QueueName, is_due: bool) {
+        self.queues.notify(queue.as_str(), is_due);
     }
 
     /// Remembers that a queue had work just now.
     pub(crate) fn found(&self, queue: &QueueName) {
-        let bell = self.queues.get(queue.as_str());
-        *lock(&bell.found_at) = Some(Instant::now());
+        let channel = self.queues.get(queue.as_str());
+        *lock(&channel.found_at) = Some(Instant::now());
     }
 
     /// When a queue last had work.
@@ -230,7 +233,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("invariant: no panic under this lock")
 }
 
-impl Drop for Wakes {
+impl Drop for WakeUps {
     fn drop(&mut self) {
         if let Ok(Some(listener)) = self.listener.get_mut().map(Option::take) {
             listener.task.abort();
@@ -240,26 +243,30 @@ impl Drop for Wakes {
 
 /// Listens for ever. Failures are not reported: polling is the safety net, and the database's
 /// absence shows in every other operation.
-async fn listen(options: PgConnectOptions, queues: Arc<Queues>, state: watch::Sender<Listening>) {
+async fn listen(
+    options: PgConnectOptions,
+    queues: Arc<Queues>,
+    state: watch::Sender<ListenerState>,
+) {
     let mut pause = RECONNECT_MIN;
     loop {
         let started = Instant::now();
         if let Ok(Ok(mut listener)) = timeout(CONNECT_MAX, connect(&options)).await {
-            state.send_replace(Listening::Yes);
+            state.send_replace(ListenerState::Yes);
             // Whatever came while the connection was gone is not sent again.
-            queues.ring_all();
+            queues.notify_all();
             while let Ok(notification) = next(&mut listener).await {
                 if let Some(notification) = notification {
                     let payload = notification.payload();
                     match payload.strip_suffix(LATER) {
-                        Some(queue) => queues.ring(queue, false),
-                        None => queues.ring(payload, true),
+                        Some(queue) => queues.notify(queue, false),
+                        None => queues.notify(payload, true),
                     }
                 }
             }
         }
-        state.send_replace(Listening::No);
-        queues.ring_all();
+        state.send_replace(ListenerState::No);
+        queues.notify_all();
         if started.elapsed() > RECONNECT_MAX {
             pause = RECONNECT_MIN;
         }
@@ -269,7 +276,7 @@ async fn listen(options: PgConnectOptions, queues: Arc<Queues>, state: watch::Se
 }
 
 async fn connect(options: &PgConnectOptions) -> Result<PgListener, sqlx::Error> {
-    // A pool of its own each time: the place of a connection that fell silent is not given back.
+    // A pool of its own each time: the slot of an unresponsive connection is not returned.
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .connect_lazy_with(options.clone());
@@ -284,22 +291,22 @@ async fn connect(options: &PgConnectOptions) -> Result<PgListener, sqlx::Error> 
     Ok(listener)
 }
 
-/// The next notification; none if the connection was silent for a while and still lives.
+/// The next notification; none if there was none for a while and the connection still lives.
 ///
-/// A connection whose far side vanished without a word looks like one on which nothing happens.
+/// A connection whose peer vanished looks like one without notifications.
 async fn next(listener: &mut PgListener) -> Result<Option<PgNotification>, sqlx::Error> {
     if let Ok(received) = timeout(SILENCE_MAX, listener.try_recv()).await {
         // Nothing where something was received: the connection was closed.
-        let notification = received?.ok_or_else(silent)?;
+        let notification = received?.ok_or_else(unresponsive)?;
         return Ok(Some(notification));
     }
     let question = sqlx::query("SELECT 1").execute(&mut *listener);
     match timeout(ANSWER_MAX, question).await {
         Ok(answer) => answer.map(|_| None),
-        Err(_) => Err(silent()),
+        Err(_) => Err(unresponsive()),
     }
 }
 
-fn silent() -> sqlx::Error {
+fn unresponsive() -> sqlx::Error {
     sqlx::Error::Protocol("the connection for wake-ups is gone".to_owned())
 }

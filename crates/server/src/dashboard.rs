@@ -1,31 +1,31 @@
-//! The dashboard: pages for people over the same operations as the API, behind the same gate. What
-//! the API refuses, no page can do.
+//! The dashboard: pages over the same operations as the API, behind the same gate. What
+//! the API rejects, no page can do.
 
 use std::time::Duration;
 
-use axum::{handler::Handler, routing::MethodFilter};
+use axum::handler::Handler;
 
 use crate::{
     gate::{
         access::{Access, Reach},
         pages::EXPORT,
     },
-    routes::{Contract, GET, POST, Routes, Way},
+    routes::{Errors, GET, POST, Route, Routes, Verb},
     state::AppState,
 };
 
 mod assets;
-mod audit;
-mod beside;
+pub(crate) mod audit;
+pub(crate) mod beside;
 mod chart;
 mod dead;
 pub(crate) mod flash;
 pub(crate) mod form;
+mod history;
 mod leases;
 mod list;
 pub(crate) mod live;
 mod login;
-pub(crate) mod memory;
 mod message;
 mod overview;
 mod queue;
@@ -33,8 +33,8 @@ mod queues;
 mod rates;
 pub(crate) mod refusal;
 pub(crate) mod session;
-mod shell;
-mod words;
+pub(crate) mod shell;
+pub(crate) mod words;
 
 pub(crate) use overview::front;
 
@@ -55,9 +55,9 @@ impl Routes {
         self.page(GET, "/ui/leases", look, leases::show);
         self.page(GET, "/ui/dead", look, dead::show);
         self.page(GET, "/ui/redrives/{id}", look, dead::redrive);
+        self.page(GET, "/ui/history", look, history::show);
         self.page(GET, "/ui/audit", look, audit::show);
         self.page(GET, EXPORT, look, audit::export);
-        self.page(GET, "/ui/memory", look, memory::show);
         self.page(GET, "/ui/events", look, live::events);
         let act = Access::PAGES_OPERATE;
         self.page(POST, "/ui/queues/{queue}/pause", act, queue::pause);
@@ -66,33 +66,27 @@ impl Routes {
         self.page(POST, "/ui/messages/{id}/hold", act, message::hold);
         self.page(POST, "/ui/messages/{id}/unhold", act, message::unhold);
         self.page(POST, "/ui/messages/{id}/resolve", act, message::resolve);
+        self.page(POST, "/ui/messages/{id}/erase", act, message::erase);
         self.page(GET, "/ui/dead/preview", act, dead::preview);
         self.page(POST, "/ui/redrives", act, dead::start);
         self.page(POST, "/ui/redrives/{id}/stop", act, dead::stop);
         self.page(POST, "/ui/redrives/{id}/resume", act, dead::resume);
-        self.page(GET, "/ui/memory/reconcile", act, memory::preview);
-        self.page(POST, "/ui/memory/reconcile", act, memory::run);
     }
 
-    fn page<H, T>(
-        &mut self,
-        method: (&'static str, MethodFilter),
-        path: &'static str,
-        access: Access,
-        handler: H,
-    ) where
+    fn page<H, T>(&mut self, method: Verb, path: &'static str, access: Access, handler: H)
+    where
         H: Handler<T, AppState>,
         T: 'static,
     {
-        let way = Way {
+        let route = Route {
             method,
             path,
             access,
-            reach: Reach::Everybody,
+            reach: Reach::AllTenants,
             problems: &[],
-            contract: Contract::Pages,
-            patience: Duration::ZERO,
+            errors: Errors::pages(),
+            wait_max: Duration::ZERO,
         };
-        self.add_way(way, handler);
+        self.add_way(route, handler);
     }
 }

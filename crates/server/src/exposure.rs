@@ -1,4 +1,4 @@
-//! Refuses to open a door by accident.
+//! Rejects options that would expose the server by accident.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use crate::{options::ServerOptions, token::Token};
 /// Why a server may not be started as configured.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Exposed {
-    /// Others could reach it, and it asks for no token.
+pub enum ExposureError {
+    /// Others could reach it, and it needs no token.
     #[error(
-        "server.listen = \"{listen}\" can be reached by others, and there are no tokens: everybody \
-         could do everything. Add server.tokens (`consign token new` makes one), listen on 127.0.0.1, or \
-         set server.allow_anonymous = true if that is what you want"
+        "server.listen = \"{listen}\" can be reached by others, and there are no tokens: every caller \
+         could use the whole API. Add server.tokens (`consign token new` makes one), listen on 127.0.0.1, or \
+         set server.allow_anonymous = true to accept that"
     )]
     WithoutTokens {
         /// Where it would listen.
@@ -48,15 +48,15 @@ pub enum Exposed {
     },
 }
 
-/// Refuses a server that others could reach without tokens or without TLS, unless the options say
-/// that this is wanted; and options that cannot work.
-pub fn check_exposure(options: &ServerOptions) -> Result<(), Exposed> {
+/// Rejects a server that others could reach without tokens or without TLS, unless the options
+/// permit it; and options that cannot work.
+pub fn check_exposure(options: &ServerOptions) -> Result<(), ExposureError> {
     check_tokens(options)?;
     check_limits(options)?;
     match (&options.tls_cert, &options.tls_key) {
-        (Some(_), None) => return Err(Exposed::HalfTls { missing: "tls_key" }),
+        (Some(_), None) => return Err(ExposureError::HalfTls { missing: "tls_key" }),
         (None, Some(_)) => {
-            return Err(Exposed::HalfTls {
+            return Err(ExposureError::HalfTls {
                 missing: "tls_cert",
             });
         }
@@ -66,17 +66,17 @@ pub fn check_exposure(options: &ServerOptions) -> Result<(), Exposed> {
         return Ok(());
     }
     let listen = options.listen.to_string();
-    if !options.asks_for_tokens() && !options.allow_anonymous {
-        return Err(Exposed::WithoutTokens { listen });
+    if !options.needs_token() && !options.allow_anonymous {
+        return Err(ExposureError::WithoutTokens { listen });
     }
     if !options.has_tls() && !options.allow_plain_http {
-        return Err(Exposed::InTheClear { listen });
+        return Err(ExposureError::InTheClear { listen });
     }
     Ok(())
 }
 
-fn check_tokens(options: &ServerOptions) -> Result<(), Exposed> {
-    let bad = |why: String| Err(Exposed::BadToken { why });
+fn check_tokens(options: &ServerOptions) -> Result<(), ExposureError> {
+    let bad = |why: String| Err(ExposureError::BadToken { why });
     let mut names = BTreeSet::new();
     let mut hashes = BTreeMap::new();
     for entry in &options.tokens {
@@ -85,7 +85,7 @@ fn check_tokens(options: &ServerOptions) -> Result<(), Exposed> {
             return bad(format!("the hash of {name:?} is that of the empty token"));
         }
         // The audit's actor has room for 256 bytes, the caller's own word included.
-        // A slash ends a client's name in the key of an order.
+        // Apps join a client's name and its key by a slash.
         let is_plain = !name.contains(|c: char| c.is_control() || c == '/');
         if name.trim().is_empty() || name.len() > 100 || !is_plain {
             return bad(format!(
@@ -94,7 +94,7 @@ fn check_tokens(options: &ServerOptions) -> Result<(), Exposed> {
         }
         if !names.insert(name) {
             return bad(format!(
-                "two are named {name:?}; the audit could not tell them apart"
+                "two are named {name:?}; the audit cannot distinguish them"
             ));
         }
         if let Some(other) = hashes.insert(entry.hash.as_bytes(), name) {
@@ -111,7 +111,7 @@ fn check_tokens(options: &ServerOptions) -> Result<(), Exposed> {
     Ok(())
 }
 
-fn check_limits(options: &ServerOptions) -> Result<(), Exposed> {
+fn check_limits(options: &ServerOptions) -> Result<(), ExposureError> {
     let limits = [
         ("body_max_bytes", options.body_max_bytes as u64),
         ("bodies_max_bytes", options.bodies_max_bytes as u64),
@@ -124,7 +124,7 @@ fn check_limits(options: &ServerOptions) -> Result<(), Exposed> {
         ("connections_max", options.connections_max as u64),
     ];
     match limits.into_iter().find(|(_, limit)| *limit == 0) {
-        Some((key, _)) => Err(Exposed::ZeroLimit { key }),
+        Some((key, _)) => Err(ExposureError::ZeroLimit { key }),
         None => Ok(()),
     }
 }
@@ -203,12 +203,12 @@ mod tests {
             allow_plain_http: true,
             ..reachable()
         };
-        let agents = ServerOptions {
-            agents_have_tokens: true,
+        let apps = ServerOptions {
+            apps_have_tokens: true,
             allow_plain_http: true,
             ..reachable()
         };
-        for options in [tls, proxied, open, agents] {
+        for options in [tls, proxied, open, apps] {
             assert_eq!(check_exposure(&options), Ok(()), "{options:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Reading requests, with answers that say where they are wrong.
+//! Reading requests; errors name the position.
 
 use axum::{
     body::{Bytes, to_bytes},
@@ -13,22 +13,22 @@ use crate::{
     problem::{Problem, codes},
 };
 
-/// A JSON body. Anything not declared as JSON is refused, so that a web page cannot make a browser
-/// send one without asking first.
+/// A JSON body. Anything not declared as JSON is rejected, so that a web page cannot make a browser
+/// send one without a preflight.
 #[derive(Debug)]
-pub(crate) struct Json<T>(pub(crate) T);
+pub struct Json<T>(pub T);
 
 /// A JSON body that may be left out.
 #[derive(Debug)]
-pub(crate) struct MaybeJson<T>(pub(crate) T);
+pub struct MaybeJson<T>(pub T);
 
 /// The parameters after the question mark.
 #[derive(Debug)]
-pub(crate) struct Params<T>(pub(crate) T);
+pub struct Params<T>(pub T);
 
 /// The one variable part of the path.
 #[derive(Debug)]
-pub(crate) struct InPath<T>(pub(crate) T);
+pub struct InPath<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Problem;
@@ -78,7 +78,8 @@ impl<S: Send + Sync, T: Segment> FromRequestParts<S> for InPath<T> {
 }
 
 /// What a variable part of a path can be.
-pub(crate) trait Segment: Sized {
+pub trait Segment: Sized {
+    /// Reads it, or names what is wrong with it.
     fn parse(text: &str) -> Result<Self, Problem>;
 }
 
@@ -110,8 +111,8 @@ impl Segment for String {
     }
 }
 
-/// The gate has read the body already, within its limits.
-pub(crate) async fn whole(request: Request) -> Result<(HeaderMap, Bytes), Problem> {
+/// The headers and the body of a request. The gate has read the body already, within its limits.
+pub async fn whole(request: Request) -> Result<(HeaderMap, Bytes), Problem> {
     let (parts, body) = request.into_parts();
     let bytes = to_bytes(body, usize::MAX).await;
     let bytes = bytes.map_err(|error| crate::problem::internal(error.to_string()))?;
@@ -126,7 +127,8 @@ pub(crate) fn is_type(headers: &HeaderMap, wanted: &str) -> bool {
     essence.eq_ignore_ascii_case(wanted)
 }
 
-pub(crate) fn check_type(headers: &HeaderMap, wanted: &str) -> Result<(), Problem> {
+/// Rejects a body that is not declared as `wanted`.
+pub fn check_type(headers: &HeaderMap, wanted: &str) -> Result<(), Problem> {
     if is_type(headers, wanted) {
         return Ok(());
     }
@@ -135,7 +137,7 @@ pub(crate) fn check_type(headers: &HeaderMap, wanted: &str) -> Result<(), Proble
 }
 
 /// A body, or where it is wrong.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     values::check(bytes)?;
     parse_messages(bytes)
 }
@@ -181,7 +183,7 @@ fn wrong<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Proble
         .with("suggestion", suggestion(&why))
 }
 
-/// What serde and the standard library say, in the words of the API.
+/// Errors of serde and the standard library, in the vocabulary of the API.
 fn in_words(why: &str) -> String {
     if let Some((unknown, known)) = unknown_field(why) {
         let near = nearest(unknown, known.iter().copied());
@@ -221,7 +223,7 @@ fn in_words(why: &str) -> String {
     .fold(why.to_owned(), |why, (from, to)| why.replace(from, to))
 }
 
-/// serde names the unknown field and then those it knows, all in backticks.
+/// serde names the unknown field and then the known ones, all in backticks.
 fn unknown_field(why: &str) -> Option<(&str, Vec<&str>)> {
     let (_, rest) = why.split_once("unknown field `")?;
     let (unknown, rest) = rest.split_once('`')?;

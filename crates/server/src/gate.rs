@@ -1,5 +1,5 @@
-//! What every request passes on its way to a handler, in this order: who calls, how often, the
-//! body and memory for it, a place to work, a deadline. Cheap refusals come first, and nobody unknown gets to send a
+//! Checks that every request passes before its handler, in this order: the caller, its rate, the
+//! body and memory for it, a slot, a deadline. Cheap checks come first, and an unknown caller cannot send a
 //! body.
 
 use std::{
@@ -15,33 +15,34 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use consign_memory::{Correlation, GatewayToken};
+use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use crate::{
     dashboard::{
         flash,
         form::Form,
-        refusal::{self, Asked},
+        refusal::{self, RequestInfo},
         session::Sessions,
     },
+    extension::Extension,
     options::{RateLimit, ServerOptions},
-    problem::{Problem, Voice, codes},
+    problem::{ErrorFormat, Problem, ProblemFacts, codes},
     state::Clock,
 };
 
 pub(crate) mod access;
-pub(crate) mod agents;
 pub(crate) mod body;
 pub(crate) mod budget;
 pub(crate) mod deadline;
 pub(crate) mod observe;
+pub(crate) mod origin;
 pub(crate) mod pages;
 pub(crate) mod rate;
 pub(crate) mod slots;
 pub(crate) mod values;
 
-use access::{Access, Reach};
+use access::{Access, NavigationEntry, Reach};
 
 /// How often one address may try a token, or send a form without a session.
 const LOGINS: RateLimit = RateLimit {
@@ -49,7 +50,7 @@ const LOGINS: RateLimit = RateLimit {
     burst: 20,
 };
 
-/// A login has a token and a page to go to, and whoever sends one is not known yet: how large it may be,
+/// A login has a token and a page to go to, and its sender is not authenticated yet: how large it may be,
 /// and how long it may take.
 const LOGIN_BYTES_MAX: usize = 4 * 1024;
 const LOGIN_WITHIN: Duration = Duration::from_secs(5);
@@ -59,12 +60,13 @@ const CLAIM_MEMORY_WITHIN: Duration = Duration::from_secs(1);
 
 /// What all gates share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub struct GateState {
     pub(crate) options: ServerOptions,
     /// The tenants that tokens are bound to, by the tokens' names.
     tenants: Arc<BTreeMap<String, Uuid>>,
-    /// The tokens that only the gateway of memories knows.
-    agents: Vec<GatewayToken>,
+    extensions: Arc<Vec<Arc<dyn Extension>>>,
+    /// The navigation of the dashboard.
+    navigation: Arc<Vec<NavigationEntry>>,
     pub(crate) slots: slots::Slots,
     bodies: body::Bodies,
     /// For the answers of claims.
@@ -79,11 +81,11 @@ pub(crate) struct Shared {
     unknown_tokens: rate::Rates,
 }
 
-impl Shared {
+impl GateState {
     pub(crate) fn new(
         options: &ServerOptions,
         tenants: Arc<BTreeMap<String, Uuid>>,
-        agents: Vec<GatewayToken>,
+        extensions: Arc<Vec<Arc<dyn Extension>>>,
         clock: Clock,
     ) -> Self {
         Self {
@@ -100,47 +102,85 @@ impl Shared {
             ),
             rates: rate::Rates::new(options.rate_limit),
             options: ServerOptions {
-                agents_have_tokens: options.agents_have_tokens || !agents.is_empty(),
+                apps_have_tokens: options.apps_have_tokens
+                    || extensions.iter().any(|it| it.has_tokens()),
                 ..options.clone()
             },
             tenants,
-            agents,
+            navigation: Arc::new(navigation(&extensions)),
+            extensions,
         }
     }
 }
 
-impl Shared {
+/// For handlers of apps.
+impl GateState {
+    /// The longest that a request may wait for something to happen.
+    pub fn wait_max(&self) -> Duration {
+        self.options.wait_max()
+    }
+
+    /// A slot to wait; none where there are too many waiting requests.
+    pub fn waiting_place(&self) -> Option<OwnedSemaphorePermit> {
+        self.slots.wait()
+    }
+
+    /// Memory for the answer of a claim.
+    pub async fn reserve_claim(
+        &self,
+        client: &str,
+        bytes: usize,
+    ) -> Result<budget::Reservation, Problem> {
+        self.claims.reserve_some(client, (bytes, bytes)).await
+    }
+}
+
+impl GateState {
     /// The tenant that a token is bound to.
     pub(crate) fn tenant_of(&self, name: &str) -> Option<Uuid> {
         self.tenants.get(name).copied()
     }
 }
 
+/// The entries of the engine's own pages, then those of apps.
+fn navigation(extensions: &[Arc<dyn Extension>]) -> Vec<NavigationEntry> {
+    const OWN: [NavigationEntry; 6] = [
+        ("/", "Overview"),
+        ("/ui/messages", "Messages"),
+        ("/ui/leases", "Leases"),
+        ("/ui/dead", "Dead letters"),
+        ("/ui/history", "History"),
+        ("/ui/audit", "Audit"),
+    ];
+    let apps = extensions.iter().flat_map(|it| it.navigation());
+    OWN.iter().chain(apps).copied().collect()
+}
+
 /// The gate of one route.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<GateState>,
+    /// The app whose route it is.
+    pub(crate) owner: Option<Arc<dyn Extension>>,
     pub(crate) route: &'static str,
     pub(crate) access: Access,
     pub(crate) reach: Reach,
     /// How long its handler may wait for something to happen, on top of the time for its work.
-    pub(crate) patience: Duration,
-    /// How refusals are worded.
-    pub(crate) voice: Voice,
+    pub(crate) wait_max: Duration,
+    /// How refusals are rendered.
+    pub(crate) format: ErrorFormat,
 }
 
-/// Lets a request through to its handler, and counts what came of it.
+/// Passes a request to its handler, and counts the answer.
 pub(crate) async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = request.method().clone();
-    let correlation = request.extensions().get::<Correlation>().cloned();
+    let facts = request.extensions().get::<ProblemFacts>().cloned();
     let gate = gate.for_request(&request);
-    let asked = (gate.voice == Voice::Page).then(|| Asked::new(&request));
+    let asked = gate.format.is_page().then(|| RequestInfo::new(&request));
     let mut response = match gate.admit(request, next, asked.as_ref()).await {
         Ok(response) => response,
-        Err(problem) => problem
-            .in_request(correlation.as_ref())
-            .in_voice(gate.voice),
+        Err(problem) => problem.with_facts(facts).render(gate.format),
     };
     if let Some(asked) = asked {
         response = asked.answered(response);
@@ -150,12 +190,12 @@ pub(crate) async fn pass(State(gate): State<Gate>, request: Request, next: Next)
 }
 
 impl Gate {
-    /// The same, knowing what is wanted where a path has two answers.
+    /// The same, with the choice made where a path has two answers.
     fn for_request(self, request: &Request) -> Self {
         match self.access {
             Access::Front if pages::wants_page(request.headers()) => Self {
                 access: Access::PAGES,
-                voice: Voice::Page,
+                format: ErrorFormat::Page,
                 ..self
             },
             Access::Front => Self {
@@ -170,11 +210,16 @@ impl Gate {
         &self,
         request: Request,
         next: Next,
-        asked: Option<&Asked>,
+        asked: Option<&RequestInfo>,
     ) -> Result<Response, Problem> {
         let options = &self.shared.options;
         let (mut parts, body) = request.into_parts();
-        let caller = match access::admit(&self.shared, (self.access, self.reach), &parts) {
+        let caller = match access::admit(
+            &self.shared,
+            self.owner.as_deref(),
+            (self.access, self.reach),
+            &parts,
+        ) {
             Ok(caller) => caller,
             Err(problem) => {
                 if let Some(asked) = asked {
@@ -187,14 +232,14 @@ impl Gate {
             pages::check_way(&parts)?;
         }
         let mut quota = match self.access {
-            // Whoever watches over the server must not be locked out by it.
+            // Probes and metrics must not be rejected under load.
             Access::Front | Access::Open | Access::Metrics => None,
             _ => self.shared.rates.take(&caller.client, Instant::now())?,
         };
         body::check_encoding(&parts.headers)?;
         let bodies = &self.shared.bodies;
         let received = bodies.read(&caller.client, body, self.body_limits());
-        let body::Received { bytes, mut share } = received.await?;
+        let body::WholeBody { bytes, mut share } = received.await?;
         if let Some(asked) = asked {
             asked.keep(&parts, &bytes);
         }
@@ -206,7 +251,7 @@ impl Gate {
             // guesses, for others behind the same address.
             quota = self.shared.logins.take(&caller.client, Instant::now())?;
         }
-        // Before the slot: whoever waits for a turn leaves the slots to small requests.
+        // Before the slot: a large request that waits leaves the slots to small ones.
         bodies.turn(&mut share).await?;
         let slot = match self.access {
             Access::Front | Access::Open | Access::Metrics => None,
@@ -217,10 +262,10 @@ impl Gate {
         parts.extensions.insert(caller);
         parts.extensions.insert(Arc::clone(&self.shared));
         let request = Request::from_parts(parts, Body::from(bytes));
-        let limit = options.request_timeout() + self.patience;
+        let limit = options.request_timeout() + self.wait_max;
         let mut response = deadline::run(request, next, (slot, share), limit).await?;
         if let Some(quota) = quota {
-            quota.tell(response.headers_mut());
+            quota.add_headers(response.headers_mut());
         }
         if let Some(visit) = visit {
             let done = flash::cookie(&self.shared.sessions, &visit, &response);
@@ -240,21 +285,21 @@ impl Gate {
             Access::Scopes(_) if self.route.ends_with("/claims") => {
                 (bytes_max.min(pages::FORM_BYTES_MAX), within)
             }
-            Access::Scopes(_) | Access::Agents(_) => (bytes_max, within),
+            Access::Scopes(_) | Access::App(_) => (bytes_max, within),
             Access::Pages(_) => (pages::FORM_BYTES_MAX, within),
             Access::Leave | Access::Login => (LOGIN_BYTES_MAX, within.min(LOGIN_WITHIN)),
             Access::Front | Access::Open | Access::Metrics => (0, within),
         }
     }
 
-    /// Whether a login shows a token that the server knows.
+    /// Whether a login has a token of the server.
     fn is_known(&self, parts: &Parts, form: &[u8]) -> bool {
         let form = Form::read(&parts.headers, form).ok();
         let token = form.as_ref().and_then(|form| form.get("token"));
         token.is_some_and(|token| access::find(&self.shared.options.tokens, token.trim()).is_some())
     }
 
-    /// Logs a request whose token is not known, and answers 429 where one address sends many of them.
+    /// Logs a request with an unknown token, and answers 429 where one address sends many of them.
     ///
     /// A known token is accepted meanwhile: behind a proxy all callers have one address, and one of
     /// them must not lock out the others. Guessing is prevented by the tokens' length.
@@ -278,9 +323,9 @@ impl Gate {
         }
     }
 
-    /// What somebody wrote whose session has ended meanwhile shall not be lost with it. It is read
+    /// Keeps the text of a form whose session has ended meanwhile. It is read
     /// no more often than a login may be tried.
-    async fn keep(&self, asked: &Asked, parts: &Parts, body: Body) {
+    async fn keep(&self, asked: &RequestInfo, parts: &Parts, body: Body) {
         let client = access::peer_name(parts);
         if !pages::is_own_form(parts) || self.shared.drafts.take(&client, Instant::now()).is_err() {
             return;

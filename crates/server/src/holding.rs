@@ -1,4 +1,4 @@
-//! A body with something that is to last until it was sent.
+//! A body that keeps a guard alive until it was sent.
 
 use std::{
     pin::Pin,
@@ -10,18 +10,18 @@ use hyper::body::{Frame, SizeHint};
 
 /// An answer's body. What it holds is dropped with it, once all of it was sent or the client is
 /// gone.
-pub(crate) struct Holding<T> {
+pub(crate) struct GuardedBody<T> {
     body: Body,
     _held: T,
 }
 
-impl<T> Holding<T> {
+impl<T> GuardedBody<T> {
     pub(crate) fn new(body: Body, held: T) -> Self {
         Self { body, _held: held }
     }
 }
 
-impl<T: Unpin> HttpBody for Holding<T> {
+impl<T: Unpin> HttpBody for GuardedBody<T> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -2,10 +2,10 @@
 
 mod dashboard;
 mod exposure;
+mod extension;
 mod extract;
 mod gate;
 mod holding;
-mod mcp;
 mod openapi;
 mod options;
 mod prefer;
@@ -20,16 +20,19 @@ mod tally;
 mod token;
 mod wire;
 
+pub mod apps;
 pub mod metrics;
 pub mod redrive;
+#[cfg(feature = "test-support")]
+pub mod testing;
 
-pub use exposure::{Exposed, check_exposure};
-pub use mcp::{StdioError, serve_stdio};
+pub use exposure::{ExposureError, check_exposure};
+pub use extension::Extension;
 pub use openapi::openapi_json;
 pub use options::{RateLimit, ServerOptions, TokenEntry, listen_address};
 pub use router::router;
 pub use serve::{Peer, Server, StartError};
 pub use session_key::SessionKey;
 pub use starting::starting;
-pub use state::{AppState, MemoryHere, PaymentsHere, WorkerView};
+pub use state::{AppState, WorkerView};
 pub use token::{Scope, Token, TokenHash};

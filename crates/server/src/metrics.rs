@@ -9,7 +9,7 @@ pub const REQUESTS: &str = "consign_http_requests_total";
 /// Time from a request's headers to its answer; labels `method` and `route`.
 pub const REQUEST_SECONDS: &str = "consign_http_request_seconds";
 
-/// Tells the recorder what each name means.
+/// Describes each metric to the recorder.
 pub fn describe() {
     describe_counter!(
         ENQUEUED,

@@ -13,37 +13,37 @@ use crate::{
     token::{Scope, TokenHash},
 };
 
-/// Everything that can be said about the server. What is left out has its default.
+/// The options of the server. Missing fields have their default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerOptions {
     /// Where to listen; `localhost` is 127.0.0.1.
     #[serde(deserialize_with = "listen_text")]
     pub listen: SocketAddr,
-    /// Who may call, and what for. Empty: anybody on this machine may do everything, unless agents
-    /// have tokens.
+    /// The accepted tokens. Empty: callers on this machine may use the whole API, unless an app
+    /// has tokens of its own.
     pub tokens: Vec<TokenEntry>,
-    /// Whether agents have tokens of their own. Then every path asks for a token: what agents may not
-    /// read without one must not stand open elsewhere.
+    /// Whether an app has tokens of its own. Then every path needs a token: what its callers may
+    /// not read without one must not be open elsewhere.
     #[serde(skip)]
-    pub agents_have_tokens: bool,
+    pub apps_have_tokens: bool,
     /// Files that the process opens besides connections of clients: those to its database.
     #[serde(skip)]
     pub other_files: usize,
-    /// Certificate chain in PEM. With `tls_key` the server speaks HTTPS, without both HTTP.
+    /// Certificate chain in PEM. With `tls_key` the server serves HTTPS, without both HTTP.
     pub tls_cert: Option<PathBuf>,
     /// Private key in PEM.
     pub tls_key: Option<PathBuf>,
-    /// Lets a server that others can reach speak HTTP, as behind a proxy that ends TLS.
+    /// Permits plain HTTP on an address that others can reach, as behind a proxy that ends TLS.
     pub allow_plain_http: bool,
-    /// Lets a server that others can reach do without tokens: everybody may do everything. Opens
-    /// nothing where there are tokens.
+    /// Permits a server without tokens on an address that others can reach. No
+    /// effect where there are tokens.
     pub allow_anonymous: bool,
     /// Names besides `localhost` and addresses by which callers without a token may call the
     /// server. Web pages can make a browser send requests to any name they control, and this
     /// stops them.
     pub allowed_hosts: Vec<String>,
-    /// Whether `/metrics` asks for no token. By default it asks none of callers on this machine.
+    /// Whether `/metrics` needs no token. By default only callers on this machine need none.
     pub metrics_open: Option<bool>,
     /// Largest request body.
     pub body_max_bytes: usize,
@@ -81,11 +81,11 @@ pub struct ServerOptions {
     /// are enough to make a session.
     pub session_key: Option<SessionKey>,
     /// Keeps browsers from sending the dashboard's cookie over plain HTTP, as behind a proxy that
-    /// ends TLS. A server that speaks HTTPS itself always does.
+    /// ends TLS. A server with HTTPS always does.
     pub dashboard_secure_cookie: bool,
-    /// A worker whose claim loop was not seen for this long is not ready.
+    /// A worker whose claim loop has not run for this long is not ready.
     pub tick_age_max_ms: u64,
-    /// How long requests under way may take once the server has been told to stop.
+    /// How long requests under way may take once the server is stopping.
     pub shutdown_grace_ms: u64,
 }
 
@@ -94,7 +94,7 @@ impl Default for ServerOptions {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8787)),
             tokens: Vec::new(),
-            agents_have_tokens: false,
+            apps_have_tokens: false,
             // As many as `database.connections_max` has by default, and one for wake-ups.
             other_files: 17,
             tls_cert: None,
@@ -126,12 +126,12 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// Whether callers are asked for a token.
-    pub fn asks_for_tokens(&self) -> bool {
-        !self.tokens.is_empty() || self.agents_have_tokens
+    /// Whether callers need a token.
+    pub fn needs_token(&self) -> bool {
+        !self.tokens.is_empty() || self.apps_have_tokens
     }
 
-    /// Whether it speaks HTTPS.
+    /// Whether it serves HTTPS.
     pub fn has_tls(&self) -> bool {
         self.tls_cert.is_some() || self.tls_key.is_some()
     }
@@ -186,7 +186,7 @@ fn listen_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr,
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenEntry {
-    /// Who holds it; the audit names this.
+    /// Its name; the actor in the audit log.
     pub name: String,
     /// `sha256:` and 64 hexadecimal digits.
     pub hash: TokenHash,

@@ -6,9 +6,9 @@ use axum::http::{HeaderMap, HeaderName};
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
-/// The seconds the client prefers to wait, if it says so in a way that can be read. Of a preference
-/// said twice the first counts; what cannot be read is as if it were not there.
-pub(crate) fn wait(headers: &HeaderMap) -> Option<Duration> {
+/// The seconds the client prefers to wait, if the header can be parsed. Of a repeated preference
+/// the first counts; one that cannot be parsed is ignored.
+pub fn wait(headers: &HeaderMap) -> Option<Duration> {
     let values = headers.get_all(PREFER).iter();
     let mut preferences = values
         .filter_map(|value| value.to_str().ok())
@@ -21,7 +21,7 @@ pub(crate) fn wait(headers: &HeaderMap) -> Option<Duration> {
         is_wait.then(|| value.trim().trim_matches('"').to_owned())
     })?;
     let is_number = !wait.is_empty() && wait.bytes().all(|byte| byte.is_ascii_digit());
-    // More digits than a number has still say "very long"; the server has a limit of its own.
+    // More digits than a number holds still mean "very long"; the server has a limit of its own.
     is_number.then(|| Duration::from_secs(wait.parse().unwrap_or(u32::MAX).into()))
 }
 

@@ -1,6 +1,6 @@
 //! Errors as answers: RFC 9457 problem details with a stable code.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -8,73 +8,86 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use consign_kernel::{Certainty, Error, with_causes};
-use consign_memory::Correlation;
 use serde_json::{Map, Value, json};
 
-mod agents;
-pub(crate) mod codes;
+pub mod codes;
 mod flat;
 
 use codes::Meaning;
-pub(crate) use flat::{Flat, flat_code};
+pub use flat::{Flat, flat_code};
+
+use crate::extension::Extension;
 
 /// When to come back after a failure that may pass by itself.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How a route words what went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Voice {
+/// How a route renders its problems.
+#[derive(Clone, Copy, Debug)]
+pub enum ErrorFormat {
     /// Problem details.
     Problem,
-    /// `{"error", "message"}`, as the contracts of orders and payments want it.
+    /// `{"error", "message"}`, with codes in capitals.
     Flat,
-    /// `{"ok": false, "error", "error_code", "correlation_id"}`, as agents are answered.
-    Agents,
+    /// An app's own; codes are in capitals too.
+    Custom(fn(Problem) -> Response),
     /// A page for people.
     Page,
 }
 
-impl Voice {
-    /// Whoever speaks such a contract is answered in its words, at whatever path below it.
-    pub(crate) fn of_path(path: &str) -> Self {
-        let is_below = |roots: &[&str]| roots.iter().any(|root| path.starts_with(root));
-        if path == "/ui" || is_below(&["/ui/"]) {
+impl ErrorFormat {
+    /// The format of a path without a route: that of the app which has the paths around it.
+    pub(crate) fn of_path(path: &str, extensions: &[Arc<dyn Extension>]) -> Self {
+        if path == "/ui" || path.starts_with("/ui/") {
             return Self::Page;
         }
-        if is_below(&["/do/", "/v1/payments"]) {
-            return Self::Flat;
-        }
-        match is_below(&["/mcp", "/memory/", "/reliability/", "/governance/"]) {
-            true => Self::Agents,
-            false => Self::Problem,
+        let mut formats = extensions.iter().filter_map(|it| it.error_format(path));
+        formats.next().unwrap_or(Self::Problem)
+    }
+
+    pub(crate) fn is_page(self) -> bool {
+        matches!(self, Self::Page)
+    }
+
+    /// A code in the format's spelling.
+    pub(crate) fn code(self, meaning: &Meaning) -> String {
+        match self {
+            Self::Problem | Self::Page => meaning.code.to_owned(),
+            Self::Flat | Self::Custom(_) => flat_code(meaning),
         }
     }
 }
 
-/// An answer that says what went wrong.
+/// An error answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Problem {
-    pub(crate) meaning: &'static Meaning,
-    pub(crate) detail: String,
+pub struct Problem {
+    /// Which, with its status.
+    pub meaning: &'static Meaning,
+    /// What happened, for people.
+    pub detail: String,
     context: Map<String, Value>,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// For the log only.
     cause: Option<String>,
 }
 
-/// What the log says about a failed request; travels with the response.
+/// Facts that every problem of a request carries; an app puts them onto the request before the gate.
+#[derive(Clone, Debug, Default)]
+pub struct ProblemFacts(pub Map<String, Value>);
+
+/// The text for the log about a failed request; an extension of the response.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: &'static str,
     pub(crate) cause: String,
 }
 
-/// The problem that an answer tells of, for who words it otherwise; travels with the response.
+/// The problem of an answer, for layers that render it otherwise; an extension of the response.
 #[derive(Clone, Debug)]
-pub(crate) struct Unworded(pub(crate) Box<Problem>);
+pub(crate) struct ProblemExtension(pub(crate) Box<Problem>);
 
 impl Problem {
-    pub(crate) fn new(meaning: &'static Meaning, detail: impl Into<String>) -> Self {
+    /// A problem of this kind.
+    pub fn new(meaning: &'static Meaning, detail: impl Into<String>) -> Self {
         Self {
             meaning,
             detail: detail.into(),
@@ -85,13 +98,15 @@ impl Problem {
     }
 
     /// The same with one more fact for programs.
-    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.context.insert(name.to_owned(), value.into());
         self
     }
 
     /// The same with a header. Values that no header can carry are left out.
-    pub(crate) fn with_header(mut self, name: HeaderName, value: &str) -> Self {
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.push((name, value));
         }
@@ -99,19 +114,21 @@ impl Problem {
     }
 
     /// The same, to be tried again after `delay`, rounded up to whole seconds.
-    pub(crate) fn retry_after(self, delay: Duration) -> Self {
+    #[must_use]
+    pub fn retry_after(self, delay: Duration) -> Self {
         let seconds = delay.as_millis().div_ceil(1_000).max(1);
         self.with_header(header::RETRY_AFTER, &seconds.to_string())
     }
 
-    /// The same with what the log should say about it.
-    pub(crate) fn caused_by(mut self, cause: impl Into<String>) -> Self {
+    /// The same with a text for the log.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
     /// An argument that cannot be accepted.
-    pub(crate) fn invalid(what: &str, why: &str) -> Self {
+    pub fn invalid(what: &str, why: &str) -> Self {
         Self::new(codes::INVALID_INPUT, format!("{what}: {why}")).with("what", what)
     }
 
@@ -120,21 +137,32 @@ impl Problem {
         Self::new(codes::NO_SUCH_MESSAGE, format!("there is no message {id}")).with("id", json!(id))
     }
 
-    /// The same with the name of the request, where it has one.
-    pub(crate) fn in_request(self, correlation: Option<&Correlation>) -> Self {
-        match correlation {
-            Some(correlation) => self.with("correlation_id", correlation.as_str()),
-            None => self,
+    /// The same with facts about its request.
+    pub(crate) fn with_facts(mut self, facts: Option<ProblemFacts>) -> Self {
+        if let Some(ProblemFacts(facts)) = facts {
+            self.context.extend(facts);
         }
+        self
     }
 
-    /// The answer in the route's own words.
-    pub(crate) fn in_voice(self, voice: Voice) -> Response {
-        match voice {
-            // Whoever asked makes a page of it: `refusal`.
-            Voice::Problem | Voice::Page => self.into_response(),
-            Voice::Flat => Flat::from(self).into_response(),
-            Voice::Agents => agents::answer(self),
+    /// A fact of this name.
+    pub fn fact(&self, name: &str) -> Option<&Value> {
+        self.context.get(name)
+    }
+
+    /// Whether the request may succeed when it is repeated.
+    pub fn is_retryable(&self) -> bool {
+        let mut names = self.headers.iter().map(|(name, _)| name);
+        names.any(|name| *name == header::RETRY_AFTER)
+    }
+
+    /// The answer in a route's format.
+    pub fn render(self, format: ErrorFormat) -> Response {
+        match format {
+            // `refusal` renders it as a page.
+            ErrorFormat::Problem | ErrorFormat::Page => self.into_response(),
+            ErrorFormat::Flat => Flat::from(self).into_response(),
+            ErrorFormat::Custom(render) => render(self),
         }
     }
 
@@ -157,7 +185,7 @@ impl Problem {
 
 impl Problem {
     /// The answer with a body of another contract.
-    pub(crate) fn with_body(self, body: &Value) -> Response {
+    pub fn with_body(self, body: &Value) -> Response {
         self.answer("application/json", body)
     }
 
@@ -178,7 +206,7 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = self.body();
-        let unworded = Unworded(Box::new(self.clone()));
+        let unworded = ProblemExtension(Box::new(self.clone()));
         let mut response = self.answer("application/problem+json", &body);
         response.extensions_mut().insert(unworded);
         response
@@ -224,7 +252,7 @@ impl From<Error> for Problem {
                 .with("needed", needed),
             Error::Unavailable { certainty, .. } => unavailable(problem, certainty),
             Error::Locked { .. } => problem.with("outcome", "not_done").retry_after(RETRY_AFTER),
-            // What the database says of itself is for the log, not for whoever calls.
+            // The database's own message is for the log, not for callers.
             Error::Forbidden { .. } | Error::Corrupt { .. } => Self {
                 detail: meaning.title.to_owned(),
                 ..problem
@@ -234,7 +262,7 @@ impl From<Error> for Problem {
     }
 }
 
-/// Who calls may have other means than the command line.
+/// A caller of the API may not have the command line.
 fn unknown_queue(problem: Problem, queue: String, suggestion: Option<String>) -> Problem {
     let near = suggestion.as_ref();
     let near = near.map(|name| format!(" (did you mean {name:?}?)"));
@@ -265,8 +293,8 @@ fn unavailable(problem: Problem, certainty: Certainty) -> Problem {
     .retry_after(RETRY_AFTER)
 }
 
-/// A defect: the client is told nothing but that.
-pub(crate) fn internal(cause: impl Into<String>) -> Problem {
+/// A defect: the answer has no details.
+pub fn internal(cause: impl Into<String>) -> Problem {
     let detail = "the request failed because of a defect in the server; its log has more";
     Problem::new(codes::INTERNAL, detail).caused_by(cause)
 }

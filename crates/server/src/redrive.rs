@@ -38,7 +38,7 @@ pub async fn run(state: AppState, shutdown: impl Future<Output = ()>) {
             Ok(None) if last_step.is_some_and(|at| at.elapsed() < BUSY_FOR) => BUSY_PAUSE,
             Ok(None) => IDLE_PAUSE,
             Err(error) => {
-                // Said once, not every two seconds while it lasts.
+                // Logged once, not every two seconds while it lasts.
                 if !was_failing {
                     let code = error.code();
                     tracing::warn!(%error, code, "redrives cannot go on for now; trying again");

@@ -4,19 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    extract::Request,
+    extract::{Request, State},
     http::{HeaderValue, header},
     middleware::{Next, from_fn},
     response::Response,
 };
 
-use consign_memory::Correlation;
-
 use crate::{
     dashboard::refusal,
-    gate::{Shared, agents, observe},
+    extension::Extension,
+    gate::{GateState, observe},
     options::ServerOptions,
-    problem::{Problem, Voice, codes},
+    problem::{ErrorFormat, Problem, codes},
     routes::Routes,
     state::AppState,
 };
@@ -24,18 +23,17 @@ use crate::{
 /// How much of a path is repeated in an answer.
 const PATH_CHARS_MAX: usize = 100;
 
-/// The whole API. Serve it with [`Server`](crate::Server), which tells it who calls: otherwise
-/// nobody counts as being on this machine.
+/// The whole API. Serve it with [`Server`](crate::Server), which adds the peer's address: otherwise
+/// no caller counts as local.
 pub fn router(mut state: AppState, options: &ServerOptions) -> Router {
     state.tick_age_max = options.tick_age_max();
-    let agents = state.agents();
-    let shared = Arc::new(Shared::new(
+    let shared = Arc::new(GateState::new(
         options,
         Arc::clone(&state.tenants),
-        agents,
+        Arc::clone(&state.extensions),
         Arc::clone(&state.clock),
     ));
-    Routes::new(shared, state.order_wait_max)
+    Routes::new(shared, &state)
         .router
         .fallback(nothing_here)
         .method_not_allowed_fallback(other_methods)
@@ -43,35 +41,36 @@ pub fn router(mut state: AppState, options: &ServerOptions) -> Router {
         .with_state(state)
 }
 
-async fn nothing_here(request: Request) -> Response {
+async fn nothing_here(State(state): State<AppState>, request: Request) -> Response {
     let path: String = request.uri().path().chars().take(PATH_CHARS_MAX).collect();
     let detail = format!("there is nothing at {path}; GET /openapi.json lists every path");
-    refused(&request, Problem::new(codes::NOT_FOUND, detail))
+    let problem = Problem::new(codes::NOT_FOUND, detail);
+    refused(&request, &state.extensions, problem)
 }
 
-async fn other_methods(request: Request) -> Response {
+async fn other_methods(State(state): State<AppState>, request: Request) -> Response {
     let detail = format!("{} is not a method of this path", request.method());
-    refused(&request, Problem::new(codes::METHOD_NOT_ALLOWED, detail))
+    let problem = Problem::new(codes::METHOD_NOT_ALLOWED, detail);
+    refused(&request, &state.extensions, problem)
 }
 
-pub(crate) fn refused(request: &Request, problem: Problem) -> Response {
-    let voice = Voice::of_path(request.uri().path());
-    if voice == Voice::Page {
-        let response = refusal::Asked::new(request).answered(problem.in_voice(voice));
+pub(crate) fn refused(
+    request: &Request,
+    extensions: &[Arc<dyn Extension>],
+    problem: Problem,
+) -> Response {
+    let format = ErrorFormat::of_path(request.uri().path(), extensions);
+    if format.is_page() {
+        let response = refusal::RequestInfo::new(request).answered(problem.render(format));
         observe::answered(request.method(), "none", &response, Duration::ZERO);
         return response;
     }
-    let correlation = (voice == Voice::Agents).then(Correlation::new);
-    let problem = problem.in_request(correlation.as_ref());
-    let mut response = problem.in_voice(voice);
-    if let Some(correlation) = &correlation {
-        agents::name(response.headers_mut(), correlation);
-    }
+    let response = problem.render(format);
     observe::answered(request.method(), "none", &response, Duration::ZERO);
     response
 }
 
-/// Answers are data about this moment: no browser shall guess their type, and nobody keep them.
+/// Answers describe the current state: browsers must not guess their type, and caches not keep them.
 async fn plainly(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();

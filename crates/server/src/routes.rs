@@ -1,6 +1,6 @@
-//! Every route: what it asks of its callers, and which problems it may answer with.
+//! Every route: the access it needs, and the problems it may answer with.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -9,41 +9,34 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::from_fn_with_state,
     response::Response,
-    routing::{MethodFilter, on},
+    routing::{MethodFilter, MethodRouter, on},
 };
-
-use consign_orders::Reason;
 use serde_json::Value;
 
 use crate::{
     dashboard,
+    extension::Extension,
     gate::{
-        Gate, Shared,
+        Gate, GateState,
         access::{Access, Reach},
-        agents::named,
-        observe::Known,
+        observe::ReportedFailure,
         pass,
     },
     problem::{
-        Voice,
+        ErrorFormat,
         codes::{self, Meaning},
     },
     state::AppState,
 };
 
 pub(crate) mod about;
-mod agents;
 pub(crate) mod audit;
 pub(crate) mod claims;
 pub(crate) mod enqueue;
+pub(crate) mod erase;
 pub(crate) mod health;
 pub(crate) mod leases;
-pub(crate) mod mcp;
-pub(crate) mod memory;
 pub(crate) mod messages;
-pub(crate) mod orders;
-mod paying;
-pub(crate) mod payments;
 pub(crate) mod queues;
 pub(crate) mod redrives;
 
@@ -56,83 +49,122 @@ pub(crate) struct Endpoint {
     pub(crate) reach: Reach,
     /// Problems of its own, besides those every guarded route may answer with.
     pub(crate) problems: &'static [&'static Meaning],
-    /// What it may answer with besides, in the words of a contract of its own.
-    pub(crate) contract: Contract,
+    pub(crate) errors: Errors,
 }
 
-/// Whose words a route speaks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Contract {
-    /// Those of this API.
-    Own,
-    /// Those of orders, with these reasons.
-    Orders(&'static [Reason]),
-    /// Those of payments, with these codes by status.
-    Payments(&'static [(u16, &'static str)]),
-    /// Those of the gateway of memories, with these codes by status.
-    Agents(&'static [(u16, &'static str)]),
-    /// None: pages are for people.
-    Pages,
+/// How a route answers what went wrong, and how the document describes it.
+#[derive(Clone, Debug)]
+pub struct Errors {
+    /// How its problems are rendered.
+    pub format: ErrorFormat,
+    /// The schema of a failure in the OpenAPI document.
+    pub schema: &'static str,
+    /// The descriptions of codes that are not problems of the server, by status.
+    pub codes: Vec<(u16, String)>,
 }
 
-impl Endpoint {
-    /// How it words what went wrong.
-    pub(crate) fn voice(&self) -> Voice {
-        match self.contract {
-            Contract::Own => Voice::Problem,
-            Contract::Orders(_) | Contract::Payments(_) => Voice::Flat,
-            Contract::Agents(_) => Voice::Agents,
-            Contract::Pages => Voice::Page,
+impl Errors {
+    /// Problem details.
+    pub fn problems() -> Self {
+        Self {
+            format: ErrorFormat::Problem,
+            schema: "Problem",
+            codes: Vec::new(),
+        }
+    }
+
+    /// Pages for people, which the document leaves out.
+    pub fn pages() -> Self {
+        Self {
+            format: ErrorFormat::Page,
+            ..Self::problems()
+        }
+    }
+
+    /// A format with codes of its own by status.
+    pub fn with_codes(
+        format: ErrorFormat,
+        schema: &'static str,
+        codes: &[(u16, &'static str)],
+    ) -> Self {
+        let line = |(status, code): &(u16, &str)| (*status, format!("`{code}`"));
+        Self {
+            format,
+            schema,
+            codes: codes.iter().map(line).collect(),
         }
     }
 }
 
+/// A method with the filter that selects it.
+pub type Verb = (&'static str, MethodFilter);
+
 /// One route, as far as the router is concerned.
-#[derive(Clone, Copy)]
-pub(crate) struct Way {
-    pub(crate) method: (&'static str, MethodFilter),
-    pub(crate) path: &'static str,
-    pub(crate) access: Access,
-    pub(crate) reach: Reach,
-    pub(crate) problems: &'static [&'static Meaning],
-    pub(crate) contract: Contract,
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Its method.
+    pub method: Verb,
+    /// Its path, as a template.
+    pub path: &'static str,
+    /// The access it needs.
+    pub access: Access,
+    /// Whether what it shows and moves is divided by tenants.
+    pub reach: Reach,
+    /// Problems of its own, besides those every guarded route may answer with.
+    pub problems: &'static [&'static Meaning],
+    /// How it answers what went wrong.
+    pub errors: Errors,
     /// How long its handler may wait, on top of the time for its work.
-    pub(crate) patience: Duration,
+    pub wait_max: Duration,
 }
 
 /// Routes being collected.
-pub(crate) struct Routes {
-    shared: Arc<Shared>,
-    /// The longest wait for an order's result.
-    order_wait: Duration,
+pub struct Routes {
+    shared: Arc<GateState>,
+    server: AppState,
+    /// The app that adds routes now.
+    owner: Option<Arc<dyn Extension>>,
     pub(crate) router: Router<AppState>,
     pub(crate) endpoints: Vec<Endpoint>,
 }
 
-pub(crate) const GET: (&str, MethodFilter) = ("get", MethodFilter::GET);
-pub(crate) const POST: (&str, MethodFilter) = ("post", MethodFilter::POST);
-const PUT: (&str, MethodFilter) = ("put", MethodFilter::PUT);
-const OPTIONS: (&str, MethodFilter) = ("options", MethodFilter::OPTIONS);
-const PATCH: (&str, MethodFilter) = ("patch", MethodFilter::PATCH);
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Routes")
+            .field("endpoints", &self.endpoints.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// `GET`.
+pub const GET: Verb = ("get", MethodFilter::GET);
+/// `POST`.
+pub const POST: Verb = ("post", MethodFilter::POST);
+/// `OPTIONS`.
+pub const OPTIONS: Verb = ("options", MethodFilter::OPTIONS);
+const PUT: Verb = ("put", MethodFilter::PUT);
+const PATCH: Verb = ("patch", MethodFilter::PATCH);
 
 impl Routes {
     /// Every route.
-    pub(crate) fn new(shared: Arc<Shared>, order_wait: Duration) -> Self {
+    pub(crate) fn new(shared: Arc<GateState>, server: &AppState) -> Self {
         let mut routes = Self {
             shared,
-            order_wait,
+            server: server.clone(),
+            owner: None,
             router: Router::new(),
             endpoints: Vec::new(),
         };
         routes.about();
         routes.enqueueing();
-        routes.ordering();
-        routes.paying();
-        routes.remembering();
         routes.reading();
         routes.operating();
         routes.working();
         routes.dashboard();
+        for extension in server.extensions.iter() {
+            routes.owner = Some(Arc::clone(extension));
+            extension.routes(&mut routes);
+        }
         routes
     }
 
@@ -147,7 +179,6 @@ impl Routes {
             unknown,
             about::problem,
         );
-        self.add(GET, "/health", Access::Open, &[], health::health);
         self.add(GET, "/healthz", Access::Open, &[], health::healthz);
         self.add(GET, "/readyz", Access::Open, &[], health::readyz);
         self.add(GET, "/metrics", Access::Metrics, &[], health::metrics);
@@ -171,32 +202,6 @@ impl Routes {
         let path = "/v1/queues/{queue}/messages";
         self.add(POST, path, Access::ENQUEUE, ONE, enqueue::one);
         self.add(POST, "/v1/messages", Access::ENQUEUE, BATCH, enqueue::batch);
-    }
-
-    fn ordering(&mut self) {
-        const LOOK: &[Reason] = &[
-            Reason::OrderUnknown,
-            Reason::ValidationError,
-            Reason::InternalError,
-        ];
-        let place = Way {
-            method: POST,
-            path: "/do/order",
-            access: Access::ENQUEUE,
-            reach: Reach::Everybody,
-            problems: &[codes::NOT_FOUND],
-            contract: Contract::Orders(Reason::ALL),
-            patience: self.order_wait,
-        };
-        let look = Way {
-            method: GET,
-            path: "/do/order/{key}",
-            contract: Contract::Orders(LOOK),
-            patience: Duration::ZERO,
-            ..place
-        };
-        self.add_way(place, orders::place);
-        self.add_way(look, orders::look);
     }
 
     fn reading(&mut self) {
@@ -227,7 +232,19 @@ impl Routes {
         const REASON: &Meaning = codes::REASON_REQUIRED;
         const LEASE: &[&Meaning] = &[REASON, codes::UNKNOWN_LEASE];
         const MANY: &[&Meaning] = &[REASON, codes::BATCH_TOO_LARGE];
-        const REQUEUE: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_DEAD];
+        const REQUEUE: &[&Meaning] = &[
+            REASON,
+            codes::NO_SUCH_MESSAGE,
+            codes::NOT_DEAD,
+            codes::ERASED,
+        ];
+        const ERASE: &[&Meaning] = &[
+            REASON,
+            codes::NO_SUCH_MESSAGE,
+            codes::NOT_FINAL,
+            codes::BLOCKS_GROUP,
+            codes::APP_QUEUE,
+        ];
         const HOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HOLDABLE];
         const UNHOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HELD];
         const PUT_QUEUE: &[&Meaning] = &[REASON, codes::QUEUE_NOT_EMPTY, codes::APP_NOT_ENABLED];
@@ -239,6 +256,8 @@ impl Routes {
         self.add(POST, "/v1/messages/{id}/hold", operate, HOLD, hold);
         self.add(POST, "/v1/messages/{id}/unhold", operate, UNHOLD, unhold);
         self.add(POST, "/v1/messages/{id}/resolve", operate, UNHOLD, resolve);
+        self.add(POST, "/v1/messages/{id}/erase", operate, ERASE, erase::one);
+        self.add(POST, "/v1/messages/erase", operate, MANY, erase::many);
         self.add(POST, "/v1/messages/requeue", operate, MANY, requeue_many);
         self.add(POST, "/v1/messages/hold", operate, MANY, hold_many);
         self.add(POST, "/v1/messages/unhold", operate, MANY, unhold_many);
@@ -282,9 +301,9 @@ impl Routes {
         const LOST: &[&Meaning] = &[codes::LEASE_LOST];
         const HELD: &[&Meaning] = &[codes::LEASE_LOST, codes::NOT_IN_LEASE];
         let work = Access::WORK;
-        let patience = self.shared.options.wait_max();
+        let wait_max = self.shared.options.wait_max();
         let queue = &[codes::UNKNOWN_QUEUE];
-        self.add_patient(POST, "/v1/claims", work, queue, claims::claim, patience);
+        self.add_waiting(POST, "/v1/claims", work, queue, claims::claim, wait_max);
         self.add(POST, "/v1/leases/{token}/renew", work, LOST, leases::renew);
         self.add(POST, "/v1/leases/{token}/begin", work, HELD, leases::begin);
         self.add(
@@ -305,7 +324,7 @@ impl Routes {
 
     fn add<H, T>(
         &mut self,
-        method: (&'static str, MethodFilter),
+        method: Verb,
         path: &'static str,
         access: Access,
         problems: &'static [&'static Meaning],
@@ -314,68 +333,140 @@ impl Routes {
         H: Handler<T, AppState>,
         T: 'static,
     {
-        self.add_patient(method, path, access, problems, handler, Duration::ZERO);
+        self.add_waiting(method, path, access, problems, handler, Duration::ZERO);
     }
 
-    fn add_patient<H, T>(
+    fn add_waiting<H, T>(
         &mut self,
-        method: (&'static str, MethodFilter),
+        method: Verb,
         path: &'static str,
         access: Access,
         problems: &'static [&'static Meaning],
         handler: H,
-        patience: Duration,
+        wait_max: Duration,
     ) where
         H: Handler<T, AppState>,
         T: 'static,
     {
-        let way = Way {
+        let route = Route {
             method,
             path,
             access,
-            // What is not said to be divided by tenants is not.
-            reach: Reach::Everybody,
+            // A route is not divided by tenants unless declared so.
+            reach: Reach::AllTenants,
             problems,
-            contract: Contract::Own,
-            patience,
+            errors: Errors::problems(),
+            wait_max,
         };
-        self.add_way(way, handler);
+        self.add_way(route, handler);
     }
 
-    pub(crate) fn add_way<H, T>(&mut self, way: Way, handler: H)
+    pub(crate) fn add_way<H, T>(&mut self, route: Route, handler: H)
     where
         H: Handler<T, AppState>,
         T: 'static,
     {
-        let (method, filter) = way.method;
-        let endpoint = Endpoint {
+        let filter = route.method.1;
+        self.insert(route, on(filter, handler), |guarded| guarded);
+    }
+
+    /// Adds a route of an app, whose handler gets `state`.
+    pub fn add_with<H, T, S>(&mut self, route: Route, handler: H, state: S)
+    where
+        H: Handler<T, S>,
+        T: 'static,
+        S: Clone + Send + Sync + 'static,
+    {
+        self.add_wrapped(route, handler, state, |guarded| guarded);
+    }
+
+    /// The same, with a layer around the gate of the route.
+    pub fn add_wrapped<H, T, S>(
+        &mut self,
+        route: Route,
+        handler: H,
+        state: S,
+        wrap: impl FnOnce(MethodRouter<AppState>) -> MethodRouter<AppState>,
+    ) where
+        H: Handler<T, S>,
+        T: 'static,
+        S: Clone + Send + Sync + 'static,
+    {
+        let filter = route.method.1;
+        self.insert(route, on(filter, handler).with_state(state), wrap);
+    }
+
+    /// Adds a page of an app, whose handler gets `state`.
+    pub fn page_with<H, T, S>(
+        &mut self,
+        method: Verb,
+        path: &'static str,
+        access: Access,
+        handler: H,
+        state: S,
+    ) where
+        H: Handler<T, S>,
+        T: 'static,
+        S: Clone + Send + Sync + 'static,
+    {
+        let route = Route {
             method,
-            path: way.path,
-            access: way.access.documented(),
-            reach: way.reach,
-            problems: way.problems,
-            contract: way.contract,
+            path,
+            access,
+            reach: Reach::AllTenants,
+            problems: &[],
+            errors: Errors::pages(),
+            wait_max: Duration::ZERO,
+        };
+        self.add_with(route, handler, state);
+    }
+
+    /// What all gates share, for layers around them.
+    pub fn gates(&self) -> &Arc<GateState> {
+        &self.shared
+    }
+
+    /// The server, for handlers of apps.
+    pub fn server(&self) -> &AppState {
+        &self.server
+    }
+
+    /// The longest that a request may wait for something to happen.
+    pub fn wait_max(&self) -> Duration {
+        self.shared.wait_max()
+    }
+
+    fn insert(
+        &mut self,
+        route: Route,
+        handler: MethodRouter<AppState>,
+        wrap: impl FnOnce(MethodRouter<AppState>) -> MethodRouter<AppState>,
+    ) {
+        let endpoint = Endpoint {
+            method: route.method.0,
+            path: route.path,
+            access: route.access.documented(),
+            reach: route.reach,
+            problems: route.problems,
+            errors: route.errors,
         };
         let gate = Gate {
             shared: Arc::clone(&self.shared),
-            route: way.path,
-            access: way.access,
-            reach: way.reach,
-            patience: way.patience,
-            voice: endpoint.voice(),
+            owner: self.owner.clone(),
+            route: route.path,
+            access: route.access,
+            reach: route.reach,
+            wait_max: route.wait_max,
+            format: endpoint.errors.format,
         };
-        let mut guarded = on(filter, handler).route_layer(from_fn_with_state(gate, pass));
-        if let Contract::Agents(_) = way.contract {
-            let shared = Arc::clone(&self.shared);
-            guarded = guarded.route_layer(from_fn_with_state(shared, named));
-        }
-        self.router = std::mem::take(&mut self.router).route(way.path, guarded);
+        let guarded = wrap(handler.route_layer(from_fn_with_state(gate, pass)));
+        self.router = std::mem::take(&mut self.router).route(route.path, guarded);
         self.endpoints.push(endpoint);
     }
 }
 
-/// An answer in the words of a contract of its own.
-fn flat_answer(status: u16, headers: Vec<(&'static str, String)>, body: String) -> Response {
+/// An answer that an app wrote itself. The app has logged what is wrong with it.
+pub fn flat_answer(status: u16, headers: Vec<(&'static str, String)>, body: String) -> Response {
     let mut response = Response::new(Body::from(body));
     let status = StatusCode::from_u16(status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -387,17 +478,17 @@ fn flat_answer(status: u16, headers: Vec<(&'static str, String)>, body: String) 
             response.headers_mut().append(name, value);
         }
     }
-    response.extensions_mut().insert(Known);
+    response.extensions_mut().insert(ReportedFailure);
     response
 }
 
-/// A document as an answer. Whoever made it has logged what is wrong with it.
-pub(crate) fn json_answer(status: StatusCode, body: &Value) -> Response {
+/// A document as an answer. The caller has logged what is wrong with it.
+pub fn json_answer(status: StatusCode, body: &Value) -> Response {
     flat_answer(status.as_u16(), Vec::new(), body.to_string())
 }
 
 /// The Link header that leads to the next page: the same query from another place on.
-fn next_link(path: &str, query: Option<&str>, before: i64) -> String {
+pub fn next_link(path: &str, query: Option<&str>, before: i64) -> String {
     let kept = query.unwrap_or_default().split('&');
     let kept = kept.filter(|pair| !pair.is_empty() && !pair.starts_with("before="));
     let next = format!("before={before}");

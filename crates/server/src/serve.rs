@@ -14,14 +14,15 @@ use self::{
     connection::Connection,
 };
 use crate::{
-    exposure::{Exposed, check_exposure},
+    exposure::{ExposureError, check_exposure},
+    extension::Extension,
     options::ServerOptions,
 };
 
 mod admission;
 mod connection;
 mod files;
-mod patience;
+mod timeout_stream;
 mod tls;
 
 /// After a failed accept, which mostly means too many open files.
@@ -37,9 +38,9 @@ const UNREAD_BYTES_MAX: u32 = 256 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The options would open a door, or cannot work.
+    /// The options would expose the server, or cannot work.
     #[error(transparent)]
-    Exposed(#[from] Exposed),
+    Exposed(#[from] ExposureError),
     /// The address cannot be listened on.
     #[error("cannot listen on {listen}: {source}{}", match source.kind() {
         io::ErrorKind::AddrInUse => "; another process listens there: end it, or choose another port",
@@ -76,7 +77,7 @@ pub enum StartError {
     },
 }
 
-/// Who is at the other end of the connection.
+/// The peer of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
@@ -87,6 +88,7 @@ pub struct Server {
     tls: Option<tls::Acceptor>,
     connections_max: usize,
     options: ServerOptions,
+    extensions: Arc<Vec<Arc<dyn Extension>>>,
 }
 
 impl Server {
@@ -105,10 +107,20 @@ impl Server {
             tls,
             connections_max,
             options: options.clone(),
+            extensions: Arc::default(),
         })
     }
 
-    /// Where it listens; tells the port when the options left the choice to the system.
+    /// The same with apps, in whose error formats it answers what it has no connection left for.
+    #[must_use]
+    pub fn with_extensions(self, extensions: Vec<Arc<dyn Extension>>) -> Self {
+        Self {
+            extensions: Arc::new(extensions),
+            ..self
+        }
+    }
+
+    /// Where it listens; has the port when the options left the choice to the system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -135,6 +147,7 @@ impl Server {
             };
             let connection = Connection {
                 router: router.clone(),
+                extensions: Arc::clone(&self.extensions),
                 peer: Peer(peer),
                 header_timeout: self.options.header_timeout(),
                 write_timeout: self.options.body_timeout(),
@@ -185,7 +198,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// The client hung up before it was let in: nothing to rest for.
+/// The client hung up before it was accepted: no reason to pause.
 fn is_clients_fault(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(

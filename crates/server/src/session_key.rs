@@ -1,21 +1,20 @@
-//! What sessions of the dashboard are signed with, where it is set.
+//! The key that signs sessions of the dashboard, where it is set.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize, Serializer};
+use consign_redact::Secret;
+use serde::{Deserialize, Serialize};
 
 /// Shorter ones can be guessed.
 const BYTES_MIN: usize = 32;
 
-/// A secret text that every server of one configuration has. Never printed.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
+/// A secret text that every server of one configuration has.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String")]
-pub struct SessionKey(String);
+pub struct SessionKey(Secret);
 
 impl SessionKey {
     /// The secret itself.
     pub(crate) fn reveal(&self) -> &str {
-        &self.0
+        self.0.reveal()
     }
 }
 
@@ -23,24 +22,12 @@ impl TryFrom<String> for SessionKey {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        match text.len() >= BYTES_MIN {
-            true => Ok(Self(text)),
-            false => Err(format!(
+        if text.len() < BYTES_MIN {
+            return Err(format!(
                 "must have at least {BYTES_MIN} bytes, such as those `openssl rand -hex 32` prints"
-            )),
+            ));
         }
-    }
-}
-
-impl fmt::Debug for SessionKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SessionKey(hidden)")
-    }
-}
-
-impl Serialize for SessionKey {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str("***")
+        Ok(Self(text.into()))
     }
 }
 

@@ -1,11 +1,15 @@
 //! What the handlers share.
 
-use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use consign_kernel::{Counts, PAGE_ENTRIES_MAX, Queue, QueueName, QueuePulse, Store};
-use consign_memory::{GatewayToken, MemoryOptions, MemoryService, Secret};
-use consign_orders::OrderService;
-use consign_payments::{PaymentService, Payments};
+use consign_kernel::{Counts, PAGE_ENTRIES_MAX, Queue, QueueName, QueueStats, Store, Token};
 use consign_worker::{SharedRead, WorkerStatus};
 use jiff::Timestamp;
 use tokio::{
@@ -15,16 +19,16 @@ use tokio::{
 use uuid::Uuid;
 
 use crate::{
-    dashboard::{live::Live, memory::Watch},
-    mcp::Mcp,
+    dashboard::live::LiveViews,
+    extension::{Extension, QueueProfile},
     options::ServerOptions,
     problem::Problem,
-    tally::Tally,
+    tally::{Tally, TallyEntry},
 };
 
-/// What the server knows of a worker in the same process.
+/// The server's view of the worker in the same process.
 pub trait WorkerView: Send + Sync {
-    /// How it is doing.
+    /// Its current status.
     fn status(&self) -> WorkerStatus;
 }
 
@@ -49,58 +53,17 @@ const EXPORTS_MAX: usize = 2;
 pub(crate) type CountedQueues = Vec<(Queue, Counts)>;
 
 /// When the database was checked, and what was wrong with it.
-pub(crate) type Checked = (Instant, Option<String>);
-
-/// Payments, where they are taken.
-pub struct PaymentsHere {
-    /// Who takes and shows them.
-    pub service: PaymentService,
-    /// Where they are kept.
-    pub store: Arc<dyn Payments>,
-}
-
-impl fmt::Debug for PaymentsHere {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PaymentsHere").finish_non_exhaustive()
-    }
-}
-
-/// The gateway of memories, where there is one.
-pub struct MemoryHere {
-    /// Who does what agents ask.
-    pub service: Arc<MemoryService>,
-    /// Whom it serves.
-    pub options: MemoryOptions,
-}
-
-impl fmt::Debug for MemoryHere {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryHere").finish_non_exhaustive()
-    }
-}
-
-/// The gateway of memories with the protocol it is called by.
-#[derive(Debug)]
-pub(crate) struct Gateway {
-    pub(crate) here: MemoryHere,
-    pub(crate) mcp: Mcp,
-    /// What is found out of it once for all who look.
-    pub(crate) watch: Watch,
-}
+pub(crate) type DatabaseCheck = (Instant, Option<String>);
 
 /// What the handlers share. Clones share it too.
 #[derive(Clone)]
 pub struct AppState {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) worker: Option<Arc<dyn WorkerView>>,
-    /// Who takes orders, where orders are taken.
-    pub(crate) orders: Option<Arc<OrderService>>,
-    /// The longest wait for the result of one.
-    pub(crate) order_wait_max: Duration,
-    /// Who takes payments, where payments are taken.
-    pub(crate) payments: Option<Arc<PaymentsHere>>,
-    /// Who serves agents, where agents are served.
-    pub(crate) memory: Option<Arc<Gateway>>,
+    /// What apps add.
+    pub(crate) extensions: Arc<Vec<Arc<dyn Extension>>>,
+    /// The OpenAPI document, built on first use.
+    pub(crate) openapi: Arc<OnceLock<String>>,
     /// The tenants that tokens are bound to, by the tokens' names.
     pub(crate) tenants: Arc<BTreeMap<String, Uuid>>,
     pub(crate) metrics: Metrics,
@@ -109,19 +72,19 @@ pub struct AppState {
     /// A worker whose claim loop was not seen for this long is not ready; the options decide.
     pub(crate) tick_age_max: Duration,
     /// The last check of the database.
-    pub(crate) last_check: Arc<Mutex<Option<Checked>>>,
+    pub(crate) last_check: Arc<Mutex<Option<DatabaseCheck>>>,
     /// Why the process could not write to the database the last time, if it could not.
     failed_write: Arc<watch::Sender<Option<String>>>,
     /// Held while a queue's policy is read, changed and written.
     pub(crate) queue_changes: Arc<Mutex<()>>,
     /// Wakes the stepper of redrives when one is started here.
     pub(crate) redrive_started: Arc<Notify>,
-    /// What workers get done by HTTP.
+    /// Results of workers over HTTP.
     pub(crate) tally: Arc<Tally>,
     /// Exports that may be under way at once.
     pub(crate) exports: Arc<Semaphore>,
-    /// What is being looked at in browsers.
-    pub(crate) live: Arc<Live>,
+    /// The live views of browsers.
+    pub(crate) live: Arc<LiveViews>,
     /// The first page of queues with their counts, which takes long where there are many messages: one
     /// read at a time.
     first_queues: Arc<SharedRead<Result<CountedQueues, Problem>>>,
@@ -134,10 +97,8 @@ impl AppState {
         Self {
             store,
             worker: None,
-            orders: None,
-            order_wait_max: Duration::ZERO,
-            payments: None,
-            memory: None,
+            extensions: Arc::default(),
+            openapi: Arc::default(),
             tenants: Arc::default(),
             metrics: Arc::new(String::new),
             schema_check: None,
@@ -156,7 +117,7 @@ impl AppState {
     }
 
     /// The same with the worker of this process, which `/v1/worker`, `/v1/queues` and `/readyz` then
-    /// speak of.
+    /// report on.
     #[must_use]
     pub fn with_worker(self, worker: impl WorkerView + 'static) -> Self {
         Self {
@@ -165,43 +126,27 @@ impl AppState {
         }
     }
 
-    /// The same with a service for the orders of `/do/order`; without one, none are taken.
-    /// `wait_max` is how long it waits for a result at most.
+    /// The same with what an app adds. It replaces an extension of the same name.
     #[must_use]
-    pub fn with_orders(self, orders: Arc<OrderService>, wait_max: Duration) -> Self {
-        Self {
-            orders: Some(orders),
-            order_wait_max: wait_max,
-            ..self
+    pub fn with_extension(self, extension: Arc<dyn Extension>) -> Self {
+        let mut extensions = self.extensions.as_ref().clone();
+        let same = extensions
+            .iter()
+            .position(|known| known.name() == extension.name());
+        match same {
+            Some(index) => extensions[index] = extension,
+            None => extensions.push(extension),
         }
-    }
-
-    /// The same with payments at `/v1/payments`; without, none are taken.
-    #[must_use]
-    pub fn with_payments(self, payments: PaymentsHere) -> Self {
         Self {
-            payments: Some(Arc::new(payments)),
-            ..self
-        }
-    }
-
-    /// The same with a gateway of memories at `/mcp`; without, there is none.
-    #[must_use]
-    pub fn with_memory(self, memory: MemoryHere) -> Self {
-        let gateway = Gateway {
-            mcp: Mcp::new(&memory.service),
-            watch: Watch::default(),
-            here: memory,
-        };
-        Self {
-            memory: Some(Arc::new(gateway)),
+            extensions: Arc::new(extensions),
+            openapi: Arc::default(),
             ..self
         }
     }
 
     /// The same with tokens that are bound to tenants, by the tokens' names. They are refused wherever
-    /// the answer is not divided by tenants, whether payments are taken here or not; a token that is
-    /// bound to none may speak for all.
+    /// the answer is not divided by tenants, whichever apps are on; a token that is
+    /// bound to none may act for all.
     #[must_use]
     pub fn with_tenants(self, tenants: BTreeMap<String, Uuid>) -> Self {
         Self {
@@ -241,9 +186,9 @@ impl AppState {
         }
     }
 
-    /// What workers have got done by HTTP since this was last asked, queue by queue: for one that
-    /// tells of the process.
-    pub fn take_done(&self) -> Vec<QueuePulse> {
+    /// What workers recorded over HTTP since the last call, by queue: for the process's
+    /// heartbeat.
+    pub fn take_done(&self) -> Vec<QueueStats> {
         self.tally.take()
     }
 
@@ -257,8 +202,38 @@ impl AppState {
         self.failed_write.borrow().clone()
     }
 
-    /// Queues with their counts by name, those after `after`; at most `limit`. All who ask for the
-    /// first at the same time share one read.
+    /// The store that the server works on.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The time by which ages are shown.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// The status of this process's worker, if it has one.
+    pub fn worker_status(&self) -> Option<WorkerStatus> {
+        self.worker.as_ref().map(|worker| worker.status())
+    }
+
+    /// Counts a lease that an app gave to a worker over HTTP.
+    pub fn count_claim(
+        &self,
+        token: Token,
+        queue: &QueueName,
+        messages: impl Iterator<Item = u128>,
+    ) {
+        self.tally.claimed(token, queue, messages);
+    }
+
+    /// Counts results that an app recorded for such a worker. Repeated ones count once.
+    pub fn count_results(&self, token: Token, queue: &QueueName, results: &[TallyEntry]) {
+        self.tally.recorded(token, queue, results);
+    }
+
+    /// Queues with their counts by name, those after `after`; at most `limit`. All callers of the
+    /// first page at the same time share one read.
     pub(crate) async fn queues(
         &self,
         after: Option<&QueueName>,
@@ -274,35 +249,25 @@ impl AppState {
         Ok(queues)
     }
 
-    /// The tokens that only the gateway of memories knows.
-    pub(crate) fn agents(&self) -> Vec<GatewayToken> {
-        let Some(memory) = &self.memory else {
-            return Vec::new();
-        };
-        memory.here.options.tokens().unwrap_or_else(|error| {
-            // Nobody knows an empty token: better nobody gets in than everybody.
-            tracing::error!(%error, "the gateway of memories is closed: its tokens cannot be read");
-            vec![GatewayToken {
-                token: Secret::new(""),
-                actor: None,
-                admin: false,
-            }]
-        })
+    /// How a queue is shown, where it belongs to an app.
+    pub(crate) fn profile(&self, queue: &QueueName) -> Option<QueueProfile> {
+        let mut profiles = self.extensions.iter().filter_map(|it| it.queue());
+        profiles.find(|profile| profile.queue == queue.as_str())
     }
 
-    /// Says that the process is about to end: `/readyz` answers 503, waiting claims and orders return.
+    /// Marks the process as shutting down: `/readyz` answers 503, waiting claims return, and what apps let wait.
     pub fn drain(&self) {
         self.draining.send_replace(true);
-        if let Some(orders) = &self.orders {
-            orders.drain();
+        for extension in self.extensions.iter() {
+            extension.drain();
         }
     }
 
-    /// Returns when what was taken from clients that have hung up since has come to its end. Call it
+    /// Returns when accepted work of clients that have hung up is done. Call it
     /// when nothing comes in any more.
     pub async fn finished(&self) {
-        if let Some(memory) = &self.memory {
-            memory.here.service.finished().await;
+        for extension in self.extensions.iter() {
+            extension.finished().await;
         }
     }
 

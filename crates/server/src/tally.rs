@@ -1,5 +1,5 @@
-//! What workers get done through this server. A worker of consign's own counts by itself; one that
-//! speaks HTTP is counted here, where its results are recorded.
+//! Queue stats of workers that use the HTTP API. A worker of consign's own counts by itself; one that
+//! uses HTTP is counted here, where its results are recorded.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{AttemptOutcome, Done, QueueName, QueuePulse, Token};
+use consign_kernel::{AttemptOutcome, OutcomeCounts, QueueName, QueueStats, Token};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
@@ -15,13 +15,13 @@ use tokio::{
 
 /// Leases remembered at most; of one that was forgotten, only the time it took is not known.
 const LEASES_MAX: usize = 2_000;
-/// Leases that have come to their end, remembered so that a repeated report counts once.
+/// Ended leases, remembered so that a repeated report counts once.
 const ENDED_MAX: usize = 10_000;
 /// Results of leases that were not taken here, remembered for the same reason.
 const FOREIGN_MAX: usize = 50_000;
 
 /// Queues looked up at once, at most. What is recorded while as many are looked up is not counted:
-/// rates may be a little low, but whoever works never waits for them.
+/// rates may be a little low, but a worker never waits for them.
 const LOOK_UPS_MAX: usize = 4;
 
 /// Queues that metrics name, at most: with more, `/metrics` would be a page that no scraper reads.
@@ -32,7 +32,7 @@ const OTHER_QUEUES: &str = "_other";
 /// What is counted, queue by queue.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    counted: Mutex<Counted>,
+    counted: Mutex<TallyState>,
     /// Queues that metrics name.
     named: Mutex<HashSet<QueueName>>,
     look_ups: Arc<Semaphore>,
@@ -49,30 +49,30 @@ impl Default for Tally {
 }
 
 #[derive(Debug, Default)]
-struct Counted {
-    leases: HashMap<Token, Held>,
+struct TallyState {
+    leases: HashMap<Token, LocalLease>,
     /// Their tokens, oldest first; some have ended since.
     order: VecDeque<Token>,
     ended: HashSet<Token>,
     ended_order: VecDeque<Token>,
-    /// What was told under tokens that nobody has got here, oldest first in the order.
+    /// Results under tokens that were not issued here, oldest first in the order.
     foreign: HashSet<(Token, u128)>,
     foreign_order: VecDeque<(Token, u128)>,
-    done: BTreeMap<QueueName, (Done, Duration)>,
+    done: BTreeMap<QueueName, (OutcomeCounts, Duration)>,
 }
 
 /// A lease that was taken here.
 #[derive(Debug)]
-struct Held {
+struct LocalLease {
     queue: QueueName,
     /// What has no result yet.
     open: HashSet<u128>,
-    /// When it was taken, or told of last.
+    /// When it was taken, or last reported on.
     since: Instant,
 }
 
 /// A result: about what, and which.
-pub(crate) type Told = (u128, AttemptOutcome);
+pub type TallyEntry = (u128, AttemptOutcome);
 
 impl Tally {
     /// What metrics call a queue.
@@ -95,7 +95,7 @@ impl Tally {
         queue: &QueueName,
         messages: impl Iterator<Item = u128>,
     ) {
-        let held = Held {
+        let held = LocalLease {
             queue: queue.clone(),
             open: messages.collect(),
             since: Instant::now(),
@@ -109,7 +109,7 @@ impl Tally {
         }
     }
 
-    /// The queue of a lease that was taken here and has not come to its end.
+    /// The queue of a live lease that was taken here.
     pub(crate) fn queue(&self, token: Token) -> Option<QueueName> {
         let counted = self.counted();
         counted.leases.get(&token).map(|held| held.queue.clone())
@@ -120,8 +120,8 @@ impl Tally {
         Arc::clone(&self.look_ups).try_acquire_owned().ok()
     }
 
-    /// Results were recorded; those told before are not counted again.
-    pub(crate) fn recorded(&self, token: Token, queue: &QueueName, told: &[Told]) {
+    /// Results were recorded; those counted before are not counted again.
+    pub(crate) fn recorded(&self, token: Token, queue: &QueueName, told: &[TallyEntry]) {
         let mut guard = self.counted();
         let counted = &mut *guard;
         let (new, took) = match counted.leases.get_mut(&token) {
@@ -131,7 +131,7 @@ impl Tally {
                 let new = told.iter().filter(|(id, _)| held.open.remove(id));
                 (new.copied().collect::<Vec<_>>(), took)
             }
-            // Told of again.
+            // A repeated report.
             None if counted.ended.contains(&token) => return,
             // Taken elsewhere.
             None => {
@@ -148,15 +148,15 @@ impl Tally {
         counted.end(token);
     }
 
-    /// What was recorded since this was last asked. A queue that was worked on once stays.
-    pub(crate) fn take(&self) -> Vec<QueuePulse> {
+    /// What was recorded since the last call. A queue that was worked on once stays.
+    pub(crate) fn take(&self) -> Vec<QueueStats> {
         let mut counted = self.counted();
         let queues = counted.done.iter_mut().map(|(queue, (done, time))| {
             let took_ms = time.as_millis() as u64;
             *time -= Duration::from_millis(took_ms);
-            QueuePulse {
+            QueueStats {
                 queue: queue.clone(),
-                done: Done {
+                done: OutcomeCounts {
                     took_ms,
                     ..std::mem::take(done)
                 },
@@ -165,14 +165,14 @@ impl Tally {
         queues.collect()
     }
 
-    fn counted(&self) -> MutexGuard<'_, Counted> {
+    fn counted(&self) -> MutexGuard<'_, TallyState> {
         // Numbers are whole at any moment.
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Counted {
-    /// Whether nothing was told of this before, as far as is remembered.
+impl TallyState {
+    /// Whether this result is new, as far as is remembered.
     fn is_first(&mut self, token: Token, id: u128) -> bool {
         if !self.foreign.insert((token, id)) {
             return false;
@@ -185,9 +185,9 @@ impl Counted {
         true
     }
 
-    /// Forgets a lease about which everything is told.
+    /// Forgets a lease whose messages all have results.
     fn end(&mut self, token: Token) {
-        let is_open = |held: &Held| !held.open.is_empty();
+        let is_open = |held: &LocalLease| !held.open.is_empty();
         if self.leases.get(&token).is_none_or(is_open) {
             return;
         }
@@ -202,13 +202,13 @@ impl Counted {
     }
 }
 
-fn count(done: &mut Done, outcome: AttemptOutcome) {
+fn count(done: &mut OutcomeCounts, outcome: AttemptOutcome) {
     match outcome {
         AttemptOutcome::Delivered => done.delivered += 1,
         AttemptOutcome::Retry => done.retried += 1,
         AttemptOutcome::Dead => done.dead += 1,
         AttemptOutcome::Uncertain => done.uncertain += 1,
-        // Nobody's result.
+        // A result without a lease.
         AttemptOutcome::Expired => {}
     }
 }
@@ -239,19 +239,19 @@ mod tests {
         tally.recorded(elsewhere, &mail, &[(3, Dead)]);
         tally.recorded(elsewhere, &mail, &[(3, Dead)]);
         tally.recorded(elsewhere, &mail, &[(3, Dead), (4, Dead)]);
-        let expected = Done {
+        let expected = OutcomeCounts {
             delivered: 1,
             retried: 1,
             dead: 2,
             took_ms: 400,
-            ..Done::default()
+            ..OutcomeCounts::default()
         };
         let taken = tally.take();
         assert_eq!(
             (taken.len(), &taken[0].queue, taken[0].done),
             (1, &mail, expected)
         );
-        assert_eq!(tally.take()[0].done, Done::default());
+        assert_eq!(tally.take()[0].done, OutcomeCounts::default());
         assert_eq!(tally.queue(here), None, "nothing is left of it");
     }
 

@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use consign_redact::Secret;
 use ring::{
     digest::{SHA256, digest},
     rand::{SecureRandom, SystemRandom},
@@ -59,9 +60,9 @@ impl FromStr for Scope {
     }
 }
 
-/// A bearer token in the clear. Shown once, to whoever made it; never printed by `Debug`.
-#[derive(Clone)]
-pub struct Token(String);
+/// A bearer token in the clear. Shown once, when it is created.
+#[derive(Clone, Debug)]
+pub struct Token(Secret);
 
 impl Token {
     /// A new one: 256 bits from the operating system.
@@ -69,32 +70,26 @@ impl Token {
         let mut secret = [0; 32];
         let filled = SystemRandom::new().fill(&mut secret);
         filled.expect("invariant: the operating system has randomness");
-        Self(format!("{PREFIX}{}", hex(&secret)))
+        Self::new(format!("{PREFIX}{}", hex(&secret)))
     }
 
-    /// A token somebody sent or typed.
+    /// A token from a request or a form.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self(Secret::new(text))
     }
 
     /// The secret itself.
     pub fn reveal(&self) -> &str {
-        &self.0
+        self.0.reveal()
     }
 
-    /// What the server keeps.
+    /// The hash, which is all the server keeps.
     ///
     /// One round of SHA-256 is enough for 256 random bits: there is no dictionary to try.
     pub fn hash(&self) -> TokenHash {
-        let digest = digest(&SHA256, self.0.as_bytes());
+        let digest = digest(&SHA256, self.reveal().as_bytes());
         let bytes = digest.as_ref().try_into();
         TokenHash(bytes.expect("invariant: SHA-256 has 32 bytes"))
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(hidden)")
     }
 }
 
@@ -108,7 +103,7 @@ impl TokenHash {
         &self.0
     }
 
-    /// Compares without telling by its duration where the first difference is.
+    /// Compares in constant time.
     pub(crate) fn matches(&self, other: &Self) -> subtle::Choice {
         self.0.ct_eq(&other.0)
     }

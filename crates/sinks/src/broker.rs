@@ -13,7 +13,7 @@ use std::time::Duration;
 use consign_kernel::Outcome;
 use consign_worker::{About, Verdict};
 
-/// How long connecting may take, unless the configuration says otherwise.
+/// The default connect timeout.
 pub(crate) fn connect_timeout_ms() -> u64 {
     5_000
 }

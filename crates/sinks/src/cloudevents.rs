@@ -17,7 +17,7 @@ pub enum EventMode {
     Structured,
 }
 
-/// Where events say they come from and what they are, unless their message says otherwise.
+/// The default `source` and `type` of events; a message may override them.
 #[derive(Clone, Debug)]
 pub(crate) struct EventDefaults {
     pub(crate) source: String,
@@ -42,7 +42,7 @@ pub(crate) fn attributes(
     if let Some(group) = &message.group {
         attributes.insert("partitionkey".to_owned(), group.clone());
     }
-    attributes.extend(told(message));
+    attributes.extend(header_attributes(message));
     attributes.insert("specversion".to_owned(), "1.0".to_owned());
     for not_theirs in ["data", "datacontenttype"] {
         attributes.remove(not_theirs);
@@ -50,7 +50,7 @@ pub(crate) fn attributes(
     attributes
 }
 
-fn told(message: &Message) -> impl Iterator<Item = (String, String)> {
+fn header_attributes(message: &Message) -> impl Iterator<Item = (String, String)> {
     message.headers.iter().filter_map(|(name, value)| {
         let name = name.to_ascii_lowercase();
         let attribute = name.strip_prefix("ce-")?;

@@ -1,4 +1,4 @@
-//! Which sink a queue delivers to, as the configuration says.
+//! The configuration of a queue's sink.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::{SinkError, secret};
 
 /// What a kind of sink brings: its options, and how a sink is made from them.
 pub(crate) trait Kind: DeserializeOwned + Serialize {
-    /// The options of type `Secret` or `Option<Secret>`, which may be written with `_env` or `_file`.
+    /// The options of type `SecretSource` or `Option<SecretSource>`, which may be written with `_env` or `_file`.
     const SECRETS: &'static [&'static str];
 
-    /// Checks the options and makes the sink. Does not wait for the far side: it may be down while
+    /// Checks the options and creates the sink. Does not connect: the receiver may be down while
     /// the worker starts, so connections are made with the first delivery.
     fn build(
         &self,

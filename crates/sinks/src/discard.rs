@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{SinkError, config::Kind};
 
-/// `kind = "discard"`: every message is delivered at once, to nobody.
+/// `kind = "discard"`: every message counts as delivered at once and is dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiscardConfig {}

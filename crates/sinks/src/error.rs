@@ -12,14 +12,12 @@ pub enum SinkError {
         /// What is wrong with it and what would be right; continues the sentence.
         reason: String,
     },
-    /// A secret is not where the configuration says.
-    #[error("sink option `{option}`: {place} {reason}")]
+    /// A secret is not at its configured place.
+    #[error("sink option `{option}`: {reason}")]
     Secret {
         /// The option, as written in the configuration.
         option: String,
-        /// Where it should be: a variable or a file.
-        place: String,
-        /// What is wrong there.
+        /// The variable or file where it should be, and what is wrong there.
         reason: String,
     },
 }

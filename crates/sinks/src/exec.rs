@@ -15,7 +15,7 @@ use self::{
     outcome::Outcomes,
     process::{End, Output},
 };
-use crate::{Secret, SinkError, config::Kind, limit::own_limit};
+use crate::{SecretSource, SinkError, config::Kind, limit::own_limit};
 
 /// `kind = "exec"`: each message is a run of a command.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -28,11 +28,11 @@ pub struct ExecConfig {
     pub args: Vec<String>,
     /// Variables set for it; their values are treated as secrets.
     #[serde(default)]
-    pub env: BTreeMap<String, Secret>,
+    pub env: BTreeMap<String, SecretSource>,
     /// Variables it inherits. Everything else of the environment is kept from it.
     #[serde(default = "inherit_env")]
     pub inherit_env: Vec<String>,
-    /// The folder it runs in; the worker's own unless given.
+    /// The folder it runs in; the worker's own by default.
     #[serde(default)]
     pub working_dir: Option<PathBuf>,
     /// Whether the beginning of what it prints is kept with the attempt.
@@ -73,7 +73,7 @@ impl Kind for ExecConfig {
         for (name, secret) in &self.env {
             let option = format!("env.{name}");
             check_name(&option, name)?;
-            env.insert(name.clone(), secret.reveal(&option)?.into());
+            env.insert(name.clone(), secret.read(&option)?.reveal().into());
         }
         Ok(Arc::new(Exec {
             destination: self.command.display().to_string(),
@@ -100,7 +100,7 @@ fn check_name(option: &str, name: &str) -> Result<(), SinkError> {
 struct Exec {
     destination: String,
     config: ExecConfig,
-    /// The environment, but for what is told about the message.
+    /// The environment, without the variables of the message.
     env: BTreeMap<String, OsString>,
     outcomes: Outcomes,
 }
@@ -160,7 +160,7 @@ impl Exec {
                 Verdict::failed(Outcome::Uncertain, About::Sink, "timeout", detail)
             }
             End::Lost(error) => {
-                let detail = format!("its end could not be learnt: {error}");
+                let detail = format!("its exit status could not be read: {error}");
                 Verdict::failed(Outcome::Uncertain, About::Sink, "exec_lost", detail)
             }
             End::Exited(status) => self.outcomes.verdict(status),

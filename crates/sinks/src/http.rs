@@ -12,18 +12,18 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use consign_kernel::{Outcome, QueueName};
-use consign_outbound::{Allowed, Begun, Signer, WatchedBody};
+use consign_outbound::{Exceptions, Signer, http_url, send};
 use consign_worker::{About, Delivery, Probe, Sink, Verdict};
 use jiff::Timestamp;
 use reqwest::{
-    Body, Client, Method, Request, Url,
+    Client, Method, Request, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderValue},
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use self::{headers::Forwarded, outcome::Outcomes, probe::Prober};
+use self::{headers::ForwardedHeaders, outcome::Outcomes, probe::Prober};
 use crate::{
-    Secret, SinkError,
+    SinkError,
     cloudevents::{self, EventDefaults, EventMode},
     config::Kind,
     limit::own_limit,
@@ -41,14 +41,16 @@ impl Kind for HttpConfig {
     ];
 
     async fn build(&self, queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
-        let allowed = Allowed::parse(&self.allow);
+        let allowed = Exceptions::parse(&self.allow);
         let allowed = allowed.map_err(|why| SinkError::invalid("allow", why))?;
-        let url = config::parse_url("url", &self.url.reveal("url")?, self.https_only)?;
+        let url = http_url(self.url.read("url")?.reveal());
+        let url = url.map_err(|why| SinkError::invalid("url", why))?;
+        config::check_https("url", &url, self.https_only)?;
         let checked = allowed.check_literal(&url);
         checked.map_err(|why| SinkError::invalid("url", why))?;
         let signer = self.signing_secret.as_ref().map(|secret| {
-            let secrets = secret.reveal("signing_secret")?;
-            Signer::parse(&secrets).map_err(|why| SinkError::invalid("signing_secret", why))
+            let secrets = secret.read("signing_secret")?;
+            Signer::parse(secrets.reveal()).map_err(|why| SinkError::invalid("signing_secret", why))
         });
         let source = self.event_source.clone();
         let event_type = self.event_type.clone();
@@ -57,11 +59,11 @@ impl Kind for HttpConfig {
             event_type: event_type.unwrap_or_else(|| format!("consign.{queue}")),
         };
         Ok(Arc::new(Http {
-            destination: config::without_secrets(&url, matches!(self.url, Secret::Value(_))),
+            destination: config::destination(&self.url, &url),
             url,
             method: self.method.into(),
             fixed: headers::fixed(self)?,
-            forwarded: Forwarded::parse(self)?,
+            forwarded: ForwardedHeaders::parse(self)?,
             signer: signer.transpose()?,
             event: self.cloudevents.map(|mode| (mode, event)),
             outcomes: Outcomes::new(self)?,
@@ -79,7 +81,7 @@ struct Http {
     method: Method,
     /// The configuration's headers.
     fixed: HeaderMap,
-    forwarded: Forwarded,
+    forwarded: ForwardedHeaders,
     signer: Option<Signer>,
     event: Option<(EventMode, EventDefaults)>,
     outcomes: Outcomes,
@@ -89,7 +91,7 @@ struct Http {
 }
 
 impl fmt::Debug for Http {
-    /// The address itself may hold secrets, and the rest says little.
+    /// The address itself may hold secrets, and the rest is of little use.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http")
             .field("destination", &self.destination)
@@ -99,8 +101,8 @@ impl fmt::Debug for Http {
 }
 
 impl Http {
-    /// The request of a delivery, and what tells whether it has left; or why there can be none.
-    fn request(&self, delivery: &Delivery) -> Result<(Request, Begun), String> {
+    /// The request of a delivery and its body, or why there can be none.
+    fn request(&self, delivery: &Delivery) -> Result<(Request, Vec<u8>), String> {
         let mut headers = self.fixed.clone();
         self.forwarded.add(&delivery.message, &mut headers)?;
         let body = match &self.event {
@@ -120,15 +122,11 @@ impl Http {
         headers::identify(delivery, &mut headers);
         if let Some(signer) = &self.signer {
             let id = headers::webhook_id(delivery);
-            let timestamp = Timestamp::now().as_second();
-            let signature = signer.sign(&id, timestamp, &body);
-            headers::sign(&id, timestamp, &signature, &mut headers);
+            headers.extend(signer.headers(&id, Timestamp::now().as_second(), &body));
         }
-        let (body, begun) = WatchedBody::new(body);
         let mut request = Request::new(self.method.clone(), self.url.clone());
         *request.headers_mut() = headers;
-        *request.body_mut() = Some(Body::wrap(body));
-        Ok((request, begun))
+        Ok((request, body))
     }
 }
 
@@ -143,7 +141,7 @@ impl Sink for Http {
     }
 
     async fn deliver(&self, delivery: &Delivery) -> Verdict {
-        let (request, begun) = match self.request(delivery) {
+        let (request, body) = match self.request(delivery) {
             Ok(request) => request,
             Err(why) => {
                 return Verdict::failed(Outcome::Dead, About::Message, "header_invalid", why);
@@ -151,10 +149,9 @@ impl Sink for Http {
         };
         let limit = own_limit(delivery.timeout);
         let ends = Instant::now() + limit;
-        let response = match timeout_at(ends, self.client.execute(request)).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return failure::broken(error, &begun),
-            Err(_) => return failure::timed_out(limit, &begun),
+        let response = match send(&self.client, request, Some(body), ends).await {
+            Ok(response) => response,
+            Err(error) => return failure::unanswered(&error, limit),
         };
         let verdict = self.outcomes.verdict(response.status(), response.headers());
         let answer = answer::read(response, ends).await;
@@ -167,9 +164,11 @@ impl Sink for Http {
 
     async fn probe(&self, delivery: &Delivery) -> Probe {
         let Some(prober) = &self.prober else {
-            return Probe::CannotTell("the sink has no `probe_url` to ask".into());
+            return Probe::CannotTell("the sink has no `probe_url`".into());
         };
         let ends = Instant::now() + own_limit(delivery.timeout);
-        prober.ask(&self.client, &self.fixed, delivery, ends).await
+        prober
+            .probe(&self.client, &self.fixed, delivery, ends)
+            .await
     }
 }

@@ -28,8 +28,6 @@ mod rabbitmq;
 #[cfg(feature = "redis")]
 mod redis;
 mod secret;
-#[cfg(any(feature = "http", feature = "nats", feature = "rabbitmq"))]
-mod text;
 
 #[cfg(any(feature = "http", feature = "nats", feature = "rabbitmq"))]
 pub use cloudevents::EventMode;
@@ -48,4 +46,4 @@ pub use nats::NatsConfig;
 pub use rabbitmq::RabbitmqConfig;
 #[cfg(feature = "redis")]
 pub use redis::RedisConfig;
-pub use secret::Secret;
+pub use secret::SecretSource;

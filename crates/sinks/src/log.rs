@@ -22,7 +22,7 @@ use crate::{SinkError, config::Kind};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
-    /// The file to append to; standard output unless given.
+    /// The file to append to; standard output by default.
     pub path: Option<PathBuf>,
     /// Whether payloads and headers are written.
     pub payload: bool,
@@ -59,7 +59,7 @@ struct Log {
     file: Option<Arc<Mutex<LogFile>>>,
 }
 
-/// What a line says.
+/// The fields of a line.
 #[derive(Serialize)]
 struct Line<'a> {
     at: Timestamp,
@@ -141,7 +141,7 @@ fn failed(error: &WriteError) -> Verdict {
     let (outcome, code) = match error {
         WriteError::Open(_) => (Outcome::Retry, "log_open_failed"),
         WriteError::Write(_) => (Outcome::Retry, "log_write_failed"),
-        // The line is there, but whether it will be after a power cut nobody knows.
+        // The line is written, but may be lost in a power failure.
         WriteError::Sync(_) => (Outcome::Uncertain, "log_sync_failed"),
     };
     Verdict::failed(outcome, About::Sink, code, error.to_string())

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use async_nats::{HeaderMap, Request, ServerAddr};
 use async_trait::async_trait;
 use consign_kernel::QueueName;
-use consign_worker::{Delivery, Sink, Verdict};
+use consign_worker::{Delivery, Sink, Verdict, printable};
 use tokio::time::{Instant, timeout_at};
 
-use self::link::{Ended, Link};
+use self::link::{Link, WaitEnd};
 use crate::{
     SinkError,
     broker::{
@@ -23,7 +23,6 @@ use crate::{
     },
     config::Kind,
     limit::own_limit,
-    text::printable,
 };
 
 pub use self::config::NatsConfig;
@@ -118,11 +117,11 @@ impl Sink for Nats {
                 Err(_) => broker::timed_out(limit),
             },
             ended = ready.ended(&subject) => match ended {
-                Ended::Lost => in_doubt(
+                WaitEnd::Lost => in_doubt(
                     "connection_broken",
                     "the connection broke before the stream acknowledged",
                 ),
-                Ended::Forbidden(words) => not_sent("unauthorized", words),
+                WaitEnd::Forbidden(words) => not_sent("unauthorized", words),
             },
         }
     }
@@ -160,21 +159,6 @@ fn servers(config: &NatsConfig) -> Result<Vec<ServerAddr>, SinkError> {
         ServerAddr::from_url(url).map_err(refuse)
     };
     config.servers.iter().map(read).collect()
-}
-
-/// Text of an error with what caused it.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Some errors repeat what lies below them.
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

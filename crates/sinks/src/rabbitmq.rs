@@ -17,12 +17,12 @@ use lapin::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use self::pool::{Lent, Pool};
+use self::pool::{ChannelLease, Pool};
 use crate::{
     SinkError,
     broker::{
         self, address,
-        envelope::{Enclosed, Envelope, idempotency_key},
+        envelope::{EnclosedMessage, Envelope, idempotency_key},
         impossible, in_doubt, not_sent,
         template::Template,
     },
@@ -70,9 +70,9 @@ struct Rabbitmq {
 }
 
 impl Rabbitmq {
-    async fn publish(&self, lent: Lent, publish: Publish) -> Verdict {
+    async fn publish(&self, lent: ChannelLease, publish: Publish) -> Verdict {
         let options = BasicPublishOptions {
-            // What no queue takes comes back instead of vanishing.
+            // An unroutable message is returned instead of dropped.
             mandatory: true,
             ..BasicPublishOptions::default()
         };
@@ -92,11 +92,11 @@ impl Rabbitmq {
             ),
             Ok(Confirmation::Nack(None)) => not_sent("nacked", "RabbitMQ did not accept it"),
             Ok(Confirmation::NotRequested) => {
-                return in_doubt("not_confirmed", "RabbitMQ was not asked to confirm");
+                return in_doubt("not_confirmed", "publisher confirms are not enabled");
             }
             Err(error) => return failure::after_publish(&error, publish.body.len()),
         };
-        lent.give_back();
+        lent.put_back();
         verdict
     }
 
@@ -123,7 +123,7 @@ struct Publish {
     body: Vec<u8>,
 }
 
-fn properties(delivery: &Delivery, enclosed: &Enclosed) -> BasicProperties {
+fn properties(delivery: &Delivery, enclosed: &EnclosedMessage) -> BasicProperties {
     let id = idempotency_key(delivery);
     let mut headers = FieldTable::default();
     let mut add = |name: &str, value: &str| {
@@ -141,9 +141,10 @@ fn properties(delivery: &Delivery, enclosed: &Enclosed) -> BasicProperties {
         .with_app_id("consign".into())
         .with_timestamp(u64::try_from(created_at).unwrap_or_default())
         .with_headers(headers);
-    match id.len() <= SHORT_BYTES_MAX {
-        true => properties.with_message_id(id.as_str().into()),
-        false => properties,
+    if id.len() <= SHORT_BYTES_MAX {
+        properties.with_message_id(id.as_str().into())
+    } else {
+        properties
     }
 }
 
@@ -179,7 +180,7 @@ fn uri(config: &RabbitmqConfig) -> Result<AMQPUri, SinkError> {
     let url = address::parse("url", &config.url, &["amqp", "amqps"])?;
     let refuse = |_| SinkError::invalid("url", "is not an address such as amqp://host:5672/vhost");
     let mut uri: AMQPUri = url.as_str().parse().map_err(refuse)?;
-    // A bare slash means the empty virtual host to AMQP, and the default one to everybody else.
+    // A bare slash means the empty virtual host to AMQP, and the default one to other clients.
     if matches!(url.path(), "" | "/") {
         uri.vhost = "/".into();
     }
@@ -187,7 +188,7 @@ fn uri(config: &RabbitmqConfig) -> Result<AMQPUri, SinkError> {
         return Err(SinkError::invalid("url", "must not have a query"));
     }
     let password = match (&config.user, &config.password) {
-        (_, Some(password)) => password.reveal("password")?,
+        (_, Some(password)) => password.read("password")?.reveal().to_owned(),
         (Some(_), None) => return Err(SinkError::invalid("user", "needs a `password`")),
         (None, None) => "guest".into(),
     };

@@ -27,7 +27,7 @@ use crate::{
     SinkError,
     broker::{
         self, address, not_sent,
-        slot::{Live, Slot},
+        slot::{HealthCheck, Slot},
         template::Template,
         tls,
     },
@@ -86,7 +86,7 @@ struct Wire {
     broken: AtomicBool,
 }
 
-impl Live for Wire {
+impl HealthCheck for Wire {
     fn is_live(&self) -> bool {
         !self.broken.load(Ordering::Relaxed)
     }
@@ -110,8 +110,8 @@ impl Redis {
             connection: opening.await?,
             broken: AtomicBool::new(false),
         };
-        // Redis may accept and yet let nobody in, or be loading its data still. A user who may not
-        // ask has been let in.
+        // Redis may accept connections and yet reject logins, or be loading its data still. A user that may not
+        // ping is logged in.
         match self.run::<String>(&wire, &cmd("PING")).await {
             Err(error) if error.code() != Some("NOPERM") => Err(error),
             _ => Ok(wire),
@@ -147,9 +147,10 @@ impl Redis {
         add.arg(self.max_len.map(|it| it.to_string()).unwrap_or_default());
         add.arg(fields(delivery));
         let (entry, duplicate): (String, bool) = self.run(wire, &add).await?;
-        let result = match duplicate {
-            true => json!({ "entry": entry, "duplicate": true }),
-            false => json!({ "entry": entry }),
+        let result = if duplicate {
+            json!({ "entry": entry, "duplicate": true })
+        } else {
+            json!({ "entry": entry })
         };
         Ok(Verdict::delivered().with_result(result))
     }
@@ -184,9 +185,10 @@ fn memory(stream: &str, delivery: &Delivery) -> String {
         .split_once('{')
         .and_then(|(_, rest)| rest.split_once('}'))
         .is_some_and(|(tag, _)| !tag.is_empty());
-    match tagged {
-        true => format!("{stream}:consign:{key}"),
-        false => format!("{{{stream}}}:consign:{key}"),
+    if tagged {
+        format!("{stream}:consign:{key}")
+    } else {
+        format!("{{{stream}}}:consign:{key}")
     }
 }
 
@@ -267,12 +269,15 @@ impl fmt::Debug for Redis {
 fn client(config: &RedisConfig) -> Result<Client, SinkError> {
     let url = address::parse("url", &config.url, &["redis", "rediss"])?;
     let refuse = |error: RedisError| {
-        SinkError::invalid("url", format!("makes no client: {}", error.category()))
+        SinkError::invalid(
+            "url",
+            format!("cannot build a client: {}", error.category()),
+        )
     };
     let info = url.as_str().into_connection_info().map_err(refuse)?;
     let mut login: RedisConnectionInfo = info.redis_settings().clone();
     if let Some(password) = &config.password {
-        login = login.set_password(password.reveal("password")?);
+        login = login.set_password(password.read("password")?.reveal());
     }
     if let Some(user) = &config.user {
         if config.password.is_none() {
@@ -288,7 +293,7 @@ fn client(config: &RedisConfig) -> Result<Client, SinkError> {
     let ca = tls::read_pem("ca_file", config.ca_file.as_deref())?;
     if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
         if ca.is_some() || identity.is_some() {
-            let why = "must start with rediss:// for certificates to be of use";
+            let why = "must start with rediss://: certificates need TLS";
             return Err(SinkError::invalid("url", why));
         }
         return Client::open(info).map_err(refuse);

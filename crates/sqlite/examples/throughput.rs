@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consign_kernel::{Claim, Filter, NewMessage, QueueName, Report, Store};
+use consign_kernel::{Claim, Filter, NewMessage, QueueName, Report, prelude::*};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use serde_json::json;
 

@@ -1,13 +1,13 @@
--- The tables. A message never changes; a run of messages moves; a lease says who may speak.
+-- The tables. A message never changes; a batch of messages moves; a lease gives a batch to one owner.
 --
--- The state of the queue is not a column on the message: it is which run the message is in.
--- A claim moves runs from `ready` into one `lease` row; a settle deletes or shrinks that row and
--- appends attempts. Times are microseconds since 1970 (UTC). `ids`, `tries` and `attempts` are
--- JSON arrays that run in parallel: tries count toward the queue's limit, attempts are the attempt
--- rows written so far. Foreign keys are left out on purpose: `consign doctor` checks what they
--- would, without a look-up for every row of a settle.
+-- The state of a message is not a column: it is the table that has its id. A claim moves batches from `ready` into one
+-- `lease` row, a settle deletes or shrinks that row and appends attempts. There are no foreign keys: they would cost a
+-- look-up for every row of a settle, and `consign doctor` checks what they would.
+--
+-- Times are microseconds since 1970 (UTC). `ids`, `tries` and `attempts` are parallel JSON arrays: tries count toward the
+-- queue's limit, attempts are the attempt rows written so far.
 
--- `app`: whose hook runs when messages of the queue change state, as in `hook`. Read with the policy: a process
+-- app: the app whose hook runs when messages of the queue change state, as in `hook`. Read with the policy: a process
 -- without that app does not work the queue.
 CREATE TABLE queue (
     name      TEXT NOT NULL PRIMARY KEY,
@@ -22,10 +22,10 @@ CREATE TABLE hook (
     app   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The payload stands last: what lists show is read without touching its overflow pages.
+-- The payload is the last column: lists read the others without its overflow pages.
 CREATE TABLE message (
     id         INTEGER PRIMARY KEY,
-    queue       TEXT NOT NULL,
+    queue      TEXT NOT NULL,
     key        TEXT,
     "group"    TEXT,
     created_at INTEGER NOT NULL,
@@ -35,29 +35,30 @@ CREATE TABLE message (
 CREATE UNIQUE INDEX message_key ON message (queue, key) WHERE key IS NOT NULL;
 -- Every index ends with the rowid, so this one lists a queue by id.
 CREATE INDEX message_queue ON message (queue);
--- Headers are looked into only where the word is in them.
+-- instr: headers without the name are not parsed.
 CREATE INDEX message_correlation ON message (headers ->> '$.correlation_id')
     WHERE instr(headers, '"correlation_id"') > 0;
 
--- `apart`: came back from an expiry, to be leased alone. It stands before `due_at` in the index
--- so that a claim never walks over runs it may not take.
+-- isolated: returned by an expiry, to be leased alone. It precedes `due_at` in the index, so that a claim never walks
+-- over batches it may not take.
 CREATE TABLE ready (
-    run      INTEGER PRIMARY KEY,
-    queue     TEXT NOT NULL,
+    batch    INTEGER PRIMARY KEY,
+    queue    TEXT NOT NULL,
     due_at   INTEGER NOT NULL,
-    apart    INTEGER NOT NULL CHECK (apart IN (0, 1)),
+    isolated INTEGER NOT NULL CHECK (isolated IN (0, 1)),
     ids      TEXT NOT NULL,
     tries    TEXT NOT NULL,
     attempts TEXT NOT NULL
 ) STRICT;
-CREATE INDEX ready_due ON ready (queue, apart, due_at);
+CREATE INDEX ready_due ON ready (queue, isolated, due_at);
 
--- AUTOINCREMENT: a fence is never given twice, not even after its lease is gone.
--- `presumed_begun`: whoever claimed it may call the sink for anything in it without saying so first.
+-- AUTOINCREMENT: a fence is never reused, not even after its lease was deleted.
+-- begun: messages whose transport call was announced. presumed_begun: the owner may call the sink for any message without
+-- announcing it.
 CREATE TABLE lease (
     fence      INTEGER PRIMARY KEY AUTOINCREMENT,
     token      BLOB NOT NULL CHECK (length(token) = 16),
-    queue       TEXT NOT NULL,
+    queue      TEXT NOT NULL,
     owner      TEXT NOT NULL,
     claimed_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
@@ -87,9 +88,25 @@ CREATE TABLE attempt (
     PRIMARY KEY (message_id, attempt_no)
 ) STRICT, WITHOUT ROWID;
 
+-- What a worker reported about a message after its lease had ended: evidence, never an outcome. At most one per lease
+-- and message, and one `after_all`: a success recorded after another result.
+CREATE TABLE late (
+    message_id INTEGER NOT NULL,
+    token      BLOB NOT NULL CHECK (length(token) = 16),
+    fence      INTEGER NOT NULL,
+    owner      TEXT NOT NULL,
+    outcome    TEXT NOT NULL CHECK (outcome IN ('delivered', 'retry', 'dead', 'uncertain')),
+    at         INTEGER NOT NULL,
+    code       TEXT,
+    detail     TEXT,
+    result     TEXT,
+    after_all  INTEGER NOT NULL DEFAULT 0 CHECK (after_all = 0 OR after_all = 1 AND outcome = 'delivered'),
+    PRIMARY KEY (message_id, token, after_all)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE dead (
     message_id INTEGER PRIMARY KEY,
-    queue       TEXT NOT NULL,
+    queue      TEXT NOT NULL,
     at         INTEGER NOT NULL,
     attempt_no INTEGER NOT NULL,
     code       TEXT NOT NULL,
@@ -98,10 +115,10 @@ CREATE TABLE dead (
 CREATE INDEX dead_queue ON dead (queue);
 CREATE INDEX dead_code ON dead (code);
 
--- `"group"`: held while it waited in this ordered group, where it keeps its place.
+-- "group": set if the message was held while it waited in this ordered group, where it keeps its place.
 CREATE TABLE held (
     message_id INTEGER PRIMARY KEY,
-    queue       TEXT NOT NULL,
+    queue      TEXT NOT NULL,
     at         INTEGER NOT NULL,
     reason     TEXT NOT NULL,
     tries      INTEGER NOT NULL,
@@ -111,9 +128,9 @@ CREATE TABLE held (
 CREATE INDEX held_queue ON held (queue);
 CREATE INDEX held_group ON held (queue, "group", message_id) WHERE "group" IS NOT NULL;
 
--- Ordered queues only: messages whose turn has not come.
+-- Ordered queues only: messages behind the head of their group.
 CREATE TABLE waiting (
-    queue       TEXT NOT NULL,
+    queue      TEXT NOT NULL,
     "group"    TEXT NOT NULL,
     message_id INTEGER NOT NULL,
     due_at     INTEGER NOT NULL,
@@ -123,9 +140,9 @@ CREATE TABLE waiting (
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX waiting_message ON waiting (message_id);
 
--- Ordered queues only: the message of a group whose turn it is.
-CREATE TABLE turn (
-    queue       TEXT NOT NULL,
+-- Ordered queues only: the message of a group that may be ready.
+CREATE TABLE group_head (
+    queue      TEXT NOT NULL,
     "group"    TEXT NOT NULL,
     message_id INTEGER NOT NULL,
     PRIMARY KEY (queue, "group")
@@ -136,10 +153,164 @@ CREATE TABLE audit (
     at         INTEGER NOT NULL,
     actor      TEXT NOT NULL,
     action     TEXT NOT NULL,
-    queue       TEXT,
+    queue      TEXT,
     message_id INTEGER,
     reason     TEXT NOT NULL
 ) STRICT;
 CREATE INDEX audit_message ON audit (message_id) WHERE message_id IS NOT NULL;
+
+-- A redrive requeues dead messages by filter. cursor: the last message it has passed. paced_at: the time up to which
+-- its rate is used up.
+CREATE TABLE redrive (
+    id              INTEGER PRIMARY KEY,
+    queue           TEXT,
+    code            TEXT,
+    rate_per_second INTEGER CHECK (rate_per_second > 0),
+    at_most         INTEGER CHECK (at_most > 0),
+    state           TEXT NOT NULL CHECK (state IN ('running', 'stopped', 'done')),
+    total           INTEGER NOT NULL,
+    moved           INTEGER NOT NULL,
+    skipped         INTEGER NOT NULL,
+    cursor          INTEGER,
+    actor           TEXT NOT NULL,
+    reason          TEXT NOT NULL,
+    started_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    finished_at     INTEGER,
+    paced_at        INTEGER NOT NULL
+) STRICT;
+CREATE INDEX redrive_running ON redrive (id) WHERE state = 'running';
+
+-- Heartbeats and queue stats are kept for a day, for the dashboard; no delivery depends on them.
+CREATE TABLE process (
+    name       TEXT PRIMARY KEY,
+    version    TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    seen_at    INTEGER NOT NULL,
+    queues     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queue_stats (
+    minute    INTEGER NOT NULL,
+    queue     TEXT NOT NULL,
+    delivered INTEGER NOT NULL,
+    retried   INTEGER NOT NULL,
+    dead      INTEGER NOT NULL,
+    uncertain INTEGER NOT NULL,
+    took_ms   INTEGER NOT NULL,
+    PRIMARY KEY (minute, queue)
+) STRICT, WITHOUT ROWID;
+
+-- Retention: finished messages leave, a window of ids at a time. See the trait `Retain` of consign-kernel.
+
+-- The lease of the process that takes the steps. token: null before the first lease. cursor: the last id that the search
+-- for messages that may leave has passed; size_cursor: the same while the file is too large. pass_at, pass_end: when and how
+-- the last pass ended; passes: so many have ended like this one after another, the first at pass_since.
+CREATE TABLE maintenance (
+    only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
+    owner      TEXT NOT NULL,
+    token      BLOB CHECK (length(token) = 16),
+    expires_at INTEGER NOT NULL,
+    cursor     INTEGER NOT NULL,
+    size_cursor INTEGER NOT NULL DEFAULT 0,
+    pass_at    INTEGER,
+    pass_end   TEXT,
+    pass_since INTEGER,
+    passes     INTEGER
+) STRICT;
+INSERT INTO maintenance (only_row, owner, token, expires_at, cursor) VALUES (1, '', NULL, 0, 0);
+
+-- A sample of the history for each hour, as JSON, to tell how it grows.
+CREATE TABLE growth (
+    hour   INTEGER PRIMARY KEY,
+    sample TEXT NOT NULL CHECK (json_valid(sample))
+) STRICT;
+
+-- cutoffs: JSON object of {delivered, dead, archive} by queue, as the policies were at `at`. fingerprint: of the messages
+-- that leave; another one means that they have changed. cursor: the last id that the removal has passed. audit_id: its
+-- one audit entry, once it is leaving. ended_at: null while it is under way.
+-- AUTOINCREMENT: the number of a departure that was given up is not given again.
+CREATE TABLE departure (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    first        INTEGER NOT NULL,
+    last         INTEGER NOT NULL CHECK (last >= first),
+    at           INTEGER NOT NULL,
+    cutoffs      TEXT NOT NULL CHECK (json_valid(cutoffs)),
+    messages     INTEGER NOT NULL,
+    stay         INTEGER NOT NULL,
+    fingerprint  BLOB NOT NULL CHECK (length(fingerprint) = 32),
+    must_archive INTEGER NOT NULL CHECK (must_archive IN (0, 1)),
+    state        TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'archived', 'leaving')),
+    archive      TEXT,
+    cursor       INTEGER NOT NULL,
+    removed      INTEGER NOT NULL DEFAULT 0,
+    audit_id     INTEGER,
+    ended_at     INTEGER
+) STRICT;
+CREATE UNIQUE INDEX departure_under_way ON departure (ended_at IS NULL) WHERE ended_at IS NULL;
+CREATE UNIQUE INDEX departure_audit ON departure (audit_id) WHERE audit_id IS NOT NULL;
+
+-- The messages of a departure while it is leaving, as they were when they were checked: nothing else is removed, whatever
+-- the clock does meanwhile. ids and records (how much is recorded about each) are parallel JSON arrays.
+CREATE TABLE departing (
+    departure_id INTEGER PRIMARY KEY,
+    ids          TEXT NOT NULL,
+    records      TEXT NOT NULL
+) STRICT;
+
+-- The keys of messages that have left. at: when the message was enqueued. digest: SHA-256 of its payload.
+CREATE TABLE former_key (
+    queue      TEXT NOT NULL,
+    key        TEXT NOT NULL,
+    message_id INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
+    died       INTEGER NOT NULL CHECK (died IN (0, 1)),
+    digest     BLOB NOT NULL CHECK (length(digest) = 32),
+    "group"    TEXT,
+    PRIMARY KEY (queue, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX former_key_at ON former_key (queue, at);
+
+-- Messages whose content was erased, for ever: also of messages that have left. digest: SHA-256 of the payload that was erased.
+CREATE TABLE erasure (
+    message_id INTEGER PRIMARY KEY,
+    queue      TEXT NOT NULL,
+    at         INTEGER NOT NULL,
+    actor      TEXT NOT NULL,
+    reason     TEXT NOT NULL,
+    digest     BLOB NOT NULL CHECK (length(digest) = 32)
+) STRICT;
+CREATE INDEX erasure_queue ON erasure (queue);
+
+-- Erasures that the archive is still to be cleared of: it may have a message that a departure archived and did not remove.
+CREATE TABLE erasure_due (
+    message_id INTEGER PRIMARY KEY
+) STRICT;
+
+-- What no other table tells any more about the messages of a queue: how many have left, ever, by a departure or a purge;
+-- how many of them were dead; how often dead ones were requeued.
+CREATE TABLE departed (
+    queue    TEXT NOT NULL PRIMARY KEY,
+    messages INTEGER NOT NULL,
+    dead     INTEGER NOT NULL DEFAULT 0,
+    revived  INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+-- The audit entry of the purge or departure that this transaction removes messages under, and the first and last of the
+-- ids it may remove; empty outside of one. See 0002_append_only.sql.
+CREATE TABLE purging (
+    audit_id INTEGER PRIMARY KEY,
+    first    INTEGER NOT NULL DEFAULT 0,
+    last     INTEGER NOT NULL DEFAULT 9223372036854775807
+) STRICT;
+
+-- The newest message ever purged, whose id is not reused, and the audit entry of the last purge, which no other purge
+-- can use.
+CREATE TABLE purged (
+    only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
+    audit_id   INTEGER NOT NULL,
+    message_id INTEGER NOT NULL
+) STRICT;
+INSERT INTO purged VALUES (1, 0, 0);
 
 INSERT INTO queue (name, policy) VALUES ('default', '{}');

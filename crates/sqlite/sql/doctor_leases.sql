@@ -1,2 +1,2 @@
--- Every lease, for taking apart.
+-- Every lease, to be unnested.
 SELECT fence, queue, ids, tries, attempts, begun FROM lease

@@ -1,4 +1,4 @@
--- Groups in which messages wait although it is nobody's turn.
+-- Groups in which messages wait although there is no head.
 SELECT w.queue, w."group", min(w.message_id) FROM waiting AS w
-WHERE NOT EXISTS (SELECT 1 FROM turn AS t WHERE t.queue = w.queue AND t."group" = w."group")
+WHERE NOT EXISTS (SELECT 1 FROM group_head AS t WHERE t.queue = w.queue AND t."group" = w."group")
 GROUP BY w.queue, w."group"

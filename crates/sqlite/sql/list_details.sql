@@ -12,7 +12,8 @@ SELECT m.id, m.queue, m.key, m."group", m.created_at,
            ELSE 'ready'
        END,
        (SELECT coalesce(max(attempt_no), 0) FROM attempt WHERE message_id = m.id),
-       (SELECT code FROM dead WHERE message_id = m.id)
+       (SELECT code FROM dead WHERE message_id = m.id),
+       EXISTS (SELECT 1 FROM erasure WHERE message_id = m.id)
 FROM json_each(?1) AS wanted
 CROSS JOIN message AS m ON m.id = wanted.value
 ORDER BY m.id DESC

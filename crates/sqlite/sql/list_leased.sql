@@ -1,4 +1,4 @@
--- Leased messages, newest first. Takes every lease apart; they are few.
+-- Leased messages, newest first. Unnests every lease; they are few.
 -- ?1 queue or null, ?2 smaller than this id, ?3 at most this many.
 SELECT ids.value
 FROM lease AS l, json_each(l.ids) AS ids

@@ -1,4 +1,4 @@
--- Ready messages, newest first. Takes every ready run apart: for when ready_is_deep says no.
+-- Ready messages, newest first. Unnests every ready batch: for when ready_is_deep says no.
 -- ?1 queue or null, ?2 smaller than this id, ?3 at most this many, ?4 not smaller than this id.
 SELECT ids.value
 FROM ready AS r, json_each(r.ids) AS ids

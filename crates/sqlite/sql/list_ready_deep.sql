@@ -1,4 +1,4 @@
--- The same as list_ready where the runs are many: from the newest message, what is in no other
+-- The same as list_ready where the batches are many: from the newest message, what is in no other
 -- place. ?1 queue or null, ?2 smaller than this id, ?3 at most this many, ?4 not smaller than this id.
 SELECT m.id FROM message AS m
 WHERE m.id < ?2 AND m.id >= ?4 AND (?1 IS NULL OR m.queue = ?1)

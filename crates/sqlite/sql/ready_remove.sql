@@ -1,2 +1,2 @@
--- Removes runs by primary key. ?1 JSON array of runs.
-DELETE FROM ready WHERE run IN (SELECT value FROM json_each(?1))
+-- Removes batches by primary key. ?1 JSON array of batches.
+DELETE FROM ready WHERE batch IN (SELECT value FROM json_each(?1))

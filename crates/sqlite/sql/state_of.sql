@@ -1,5 +1,5 @@
 -- Where messages are, and how many attempts they have had; messages that do not exist are left
--- out. Each message costs a few primary-key look-ups; the leases, which are few, are taken apart
+-- out. Each message costs a few primary-key look-ups; the leases, which are few, are unnested
 -- once. What is in none of the other places is ready. ?1 JSON array of ids.
 SELECT m.id, m.queue, m."group",
        CASE

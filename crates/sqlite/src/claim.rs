@@ -1,37 +1,106 @@
-//! Claiming, renewing, releasing, beginning.
+//! Waiting for work, claiming, renewing, releasing, beginning, expiring.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::atomic::Ordering, time::Duration};
 
+use async_trait::async_trait;
+use consign_failpoint::kill_at;
 use consign_kernel::{
-    BeginAnswer, Claim, ClaimedMessage, Fence, Lease, Message, MessageId, ReleaseAnswer,
-    RenewAnswer, Token,
+    BeginAnswer, Claim, ClaimedMessage, Claims, Expiry, Fence, Lease, Message, MessageId,
+    QueueName, ReleaseAnswer, RenewAnswer, Token,
+    plan::{claimable, fitting, not_in_lease},
+    validate_ttl,
 };
 use serde_json::value::RawValue;
 use sqlx::{FromRow, Row, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use crate::{
+    SqliteStore,
     error::{Failure, Result},
-    groups::NewRun,
+    groups::NewBatch,
     job::{Work, arguments},
     queues::unknown_queue,
     rows::{self, Arrays, Entry, LeaseColumns, LeaseRow, later},
     sql,
+    store::{Inner, write, write_unopened},
 };
 
+#[async_trait]
+impl Claims for SqliteStore {
+    async fn wait(&self, queue: &QueueName, timeout: Duration) -> consign_kernel::Result<bool> {
+        let Inner {
+            waiters,
+            readers,
+            clock,
+            ..
+        } = &*self.inner;
+        let woken = waiters.wait(readers, clock, queue, timeout).await;
+        woken.map_err(|failure| failure.during("wait"))
+    }
+
+    async fn claim(&self, claim: &Claim) -> consign_kernel::Result<Option<Lease>> {
+        self.take(claim, false).await
+    }
+
+    async fn renew(&self, token: Token, ttl: Duration) -> consign_kernel::Result<RenewAnswer> {
+        validate_ttl("ttl", ttl)?;
+        write!(self, "renew", (), |work| work.renew(token, ttl))
+    }
+
+    async fn release(&self, token: Token) -> consign_kernel::Result<ReleaseAnswer> {
+        write!(self, "release", (), |work| work.release(token))
+    }
+
+    async fn begin(&self, token: Token, ids: &[MessageId]) -> consign_kernel::Result<BeginAnswer> {
+        write!(self, "begin", (ids), |work| work.begin(token, &ids))
+    }
+
+    async fn expire(&self, limit: u32) -> consign_kernel::Result<Expiry> {
+        write!(self, "expire", (), |work| work.expire(
+            limit,
+            None,
+            Duration::ZERO
+        ))
+    }
+}
+
+impl SqliteStore {
+    /// The kernel's claim; `presumed_begun`: the sink may be called from now on without a recorded start.
+    pub async fn take(
+        &self,
+        claim: &Claim,
+        presumed_begun: bool,
+    ) -> consign_kernel::Result<Option<Lease>> {
+        let batch_length = self.inner.batch_length.load(Ordering::Relaxed);
+        let claimed = write_unopened!(self, "claim", (claim), |work| work.claim(
+            &claim,
+            presumed_begun,
+            batch_length
+        ))?;
+        let Some((lease, batch_length)) = claimed else {
+            return Ok(None);
+        };
+        self.inner
+            .batch_length
+            .store(batch_length, Ordering::Relaxed);
+        kill_at("claim_committed");
+        Ok(Some(lease))
+    }
+}
+
 impl Work<'_> {
-    /// `presumed_begun`: the sink may be called from now on without a word. `run_length` is the
-    /// length of run to expect; it decides how many are read, never which.
+    /// `presumed_begun`: the sink may be called from now on without a recorded start. `batch_length` is the
+    /// length of batch to expect; it decides how many are read, never which.
     pub async fn claim(
         &mut self,
         claim: &Claim,
         presumed_begun: bool,
-        run_length: usize,
+        batch_length: usize,
     ) -> Result<Option<(Lease, usize)>> {
         claim.validate()?;
         let arguments = arguments!(
             claim.queue.as_str(),
-            runs_wanted(claim.limit, run_length),
+            batches_wanted(claim.limit, batch_length),
             claim.limit
         )?;
         let first = [
@@ -40,7 +109,7 @@ impl Work<'_> {
         ];
         let mut answers = self.open_with(first, arguments).await?.into_iter();
         let queue = answers.next().and_then(|rows| rows.into_iter().next());
-        let mut runs = answers.next().unwrap_or_default();
+        let mut batches = answers.next().unwrap_or_default();
         let Some(queue) = queue else {
             return Err(unknown_queue(self.connection, &claim.queue).await);
         };
@@ -55,9 +124,9 @@ impl Work<'_> {
         if first_ends_at.is_some_and(|ends_at| ends_at <= rows::micros(self.now)) {
             self.expire(u32::MAX, Some(&claim.queue), Duration::ZERO)
                 .await?;
-            runs = sqlx::query(sql!("ready_first"))
+            batches = sqlx::query(sql!("ready_first"))
                 .bind(claim.queue.as_str())
-                .bind(runs_wanted(claim.limit, run_length))
+                .bind(batches_wanted(claim.limit, batch_length))
                 .bind(claim.limit)
                 .fetch_all(&mut *self.connection)
                 .await?;
@@ -66,23 +135,23 @@ impl Work<'_> {
             return Ok(None);
         }
         let bytes_max = claim.bytes_allowed(&policy);
-        let taken = self.take_due(claim, bytes_max, runs).await?;
+        let taken = self.take_due(claim, bytes_max, batches).await?;
         if taken.entries.is_empty() {
             return Ok(None);
         }
         let ttl = claim.ttl.unwrap_or(policy.lease_ttl());
-        let run_length = taken.entries.len().div_ceil(taken.runs);
+        let batch_length = taken.entries.len().div_ceil(taken.batches);
         let lease = self.lease(claim, presumed_begun, ttl, taken).await?;
-        Ok(Some((lease, run_length)))
+        Ok(Some((lease, batch_length)))
     }
 
-    /// Removes the emptied runs, writes the lease and reads its messages.
+    /// Removes the emptied batches, writes the lease and reads its messages.
     async fn lease(
         &mut self,
         claim: &Claim,
         presumed_begun: bool,
         ttl: Duration,
-        taken: Taken,
+        taken: ClaimedEntries,
     ) -> Result<Lease> {
         let token = Token(Uuid::new_v4());
         let expires_at = later(self.now, ttl);
@@ -111,43 +180,36 @@ impl Work<'_> {
         })
     }
 
-    /// Takes the oldest due entries out of their runs: one `apart` run alone if it is the oldest,
-    /// otherwise any others, the last one split to respect the limit. `first` are the first runs.
+    /// Takes the oldest due entries out of their batches, the last one split to respect the limits.
+    /// `first` are the first batches.
     async fn take_due(
         &mut self,
         claim: &Claim,
         bytes_max: u64,
         first: Vec<SqliteRow>,
-    ) -> Result<Taken> {
+    ) -> Result<ClaimedEntries> {
         let limit = claim.limit as usize;
         let now = rows::micros(self.now);
-        let mut runs = Vec::with_capacity(first.len());
+        let mut batches = Vec::with_capacity(first.len());
         for row in &first {
-            runs.push(Run::new(RunColumns::from_row(row)?)?);
+            batches.push(Batch::new(BatchColumns::from_row(row)?)?);
         }
-        runs.retain(|run| run.due_at <= now);
-        if let [apart, others @ ..] = &runs[..]
-            && apart.apart
-        {
-            let is_oldest = others.first().is_none_or(|run| apart.key() < run.key());
-            match is_oldest {
-                true => runs.truncate(1),
-                false => drop(runs.remove(0)),
-            }
-        }
-        let is_apart = runs.first().is_some_and(|run| run.apart);
-        let mut count: usize = runs.iter().map(|run| run.entries.len()).sum();
-        while let Some(last) = runs.last()
+        batches.retain(|batch| batch.due_at <= now);
+        batches.sort_by_key(Batch::key);
+        let mut batches = claimable(batches, |batch| batch.isolated);
+        let is_isolated = batches.first().is_some_and(|batch| batch.isolated);
+        let mut count: usize = batches.iter().map(|batch| batch.entries.len()).sum();
+        while let Some(last) = batches.last()
             && count < limit
-            && !is_apart
+            && !is_isolated
         {
             let missing = u32::try_from(limit - count).unwrap_or(u32::MAX);
-            let more: Vec<RunColumns> = sqlx::query_as(sql!("ready_next"))
+            let more: Vec<BatchColumns> = sqlx::query_as(sql!("ready_next"))
                 .bind(claim.queue.as_str())
                 .bind(now)
                 .bind(last.due_at)
-                .bind(last.run)
-                .bind(runs_wanted(missing, last.entries.len()))
+                .bind(last.batch)
+                .bind(batches_wanted(missing, last.entries.len()))
                 .bind(claim.limit)
                 .fetch_all(&mut *self.connection)
                 .await?;
@@ -155,76 +217,75 @@ impl Work<'_> {
                 break;
             }
             for columns in more {
-                let run = Run::new(columns)?;
-                count += run.entries.len();
-                runs.push(run);
+                let batch = Batch::new(columns)?;
+                count += batch.entries.len();
+                batches.push(batch);
             }
         }
-        self.take(runs, limit, bytes_max).await
+        self.take(batches, limit, bytes_max).await
     }
 
-    /// Takes `limit` entries of `bytes_max` out of these runs, but one at least; those it empties are
+    /// Takes `limit` entries of `bytes_max` out of these batches, but one at least; those it empties are
     /// left to be removed.
-    async fn take(&mut self, runs: Vec<Run>, limit: usize, bytes_max: u64) -> Result<Taken> {
-        let mut taken = Taken::default();
+    async fn take(
+        &mut self,
+        batches: Vec<Batch>,
+        limit: usize,
+        bytes_max: u64,
+    ) -> Result<ClaimedEntries> {
+        let mut taken = ClaimedEntries::default();
         let mut bytes_left = bytes_max;
-        for mut run in runs {
-            let room = run.entries.len().min(limit - taken.entries.len());
+        for mut batch in batches {
+            let room = batch.entries.len().min(limit - taken.entries.len());
             if room == 0 {
                 break;
             }
-            let fits = if run.bytes <= bytes_left {
-                bytes_left -= run.bytes;
+            let fits = if batch.bytes <= bytes_left {
+                bytes_left -= batch.bytes;
                 room
             } else {
-                let is_first = taken.entries.is_empty();
-                let fits = self.fitting(&run.entries[..room], bytes_left).await?;
+                let sizes = self.sizes(&batch.entries[..room]).await?;
+                let fits = fitting(sizes, bytes_left, taken.entries.is_empty());
                 bytes_left = 0;
-                fits.max(usize::from(is_first))
+                fits
             };
             if fits == 0 {
                 break;
             }
-            taken.runs += 1;
-            if fits == run.entries.len() {
-                taken.entries.append(&mut run.entries);
-                taken.emptied.push(run.run);
+            taken.batches += 1;
+            if fits == batch.entries.len() {
+                taken.entries.append(&mut batch.entries);
+                taken.emptied.push(batch.batch);
             } else {
-                taken.entries.extend(run.entries.drain(..fits));
-                self.shrink_run(run.run, &run.entries).await?;
+                taken.entries.extend(batch.entries.drain(..fits));
+                self.shrink_batch(batch.batch, &batch.entries).await?;
                 break;
             }
         }
         Ok(taken)
     }
 
-    /// How many of the first of these messages have no more than `bytes_max` together.
-    async fn fitting(&mut self, entries: &[Entry], bytes_max: u64) -> Result<usize> {
-        let bytes: Vec<i64> = sqlx::query_scalar(sql!("message_bytes"))
+    /// How many bytes each of these messages has.
+    async fn sizes(&mut self, entries: &[Entry]) -> Result<Vec<u64>> {
+        let sizes: Vec<i64> = sqlx::query_scalar(sql!("message_bytes"))
             .bind(rows::array(entries.iter().map(|entry| entry.id.0)))
             .fetch_all(&mut *self.connection)
             .await?;
-        let mut left = bytes_max;
-        let fits = bytes.into_iter().take_while(|bytes| {
-            let rest = left.checked_sub(bytes.unsigned_abs());
-            left = rest.unwrap_or(left);
-            rest.is_some()
-        });
-        Ok(fits.count())
+        Ok(sizes.into_iter().map(i64::unsigned_abs).collect())
     }
 
-    pub(crate) async fn remove_runs(&mut self, runs: &[i64]) -> Result<()> {
+    pub(crate) async fn remove_batches(&mut self, batches: &[i64]) -> Result<()> {
         sqlx::query(sql!("ready_remove"))
-            .bind(rows::array(runs.iter().copied()))
+            .bind(rows::array(batches.iter().copied()))
             .execute(&mut *self.connection)
             .await?;
         Ok(())
     }
 
-    pub(crate) async fn shrink_run(&mut self, run: i64, rest: &[Entry]) -> Result<()> {
+    pub(crate) async fn shrink_batch(&mut self, batch: i64, rest: &[Entry]) -> Result<()> {
         let arrays = Arrays::of(rest);
         sqlx::query(sql!("ready_shrink"))
-            .bind(run)
+            .bind(batch)
             .bind(arrays.ids)
             .bind(arrays.tries)
             .bind(arrays.attempts)
@@ -275,13 +336,13 @@ impl Work<'_> {
             .entries
             .iter()
             .partition(|entry| lease.begun.contains(&entry.id));
-        let run = NewRun {
+        let batch = NewBatch {
             queue: &lease.queue,
             due_at: self.now,
             entries: &fresh,
-            apart: false,
+            isolated: false,
         };
-        self.make_ready(&[run]).await?;
+        self.make_ready(&[batch]).await?;
         self.wake(&lease.queue, &lease.policy);
         let released = fresh.iter().map(|entry| entry.id).collect();
         self.keep_in_lease(LeaseRow {
@@ -296,7 +357,7 @@ impl Work<'_> {
         let Some(mut lease) = self.live(token).await? else {
             return Ok(BeginAnswer::LeaseLost);
         };
-        let strangers = lease.strangers(ids.iter().copied());
+        let strangers = not_in_lease(&lease.entries, ids.iter().copied());
         if !strangers.is_empty() {
             return Ok(BeginAnswer::NotInLease(strangers));
         }
@@ -326,7 +387,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A row of `lease` with its queue's policy and app. Refuses those of apps that the store was opened
+    /// A row of `lease` with its queue's policy and app. Rejects those of apps that the store was opened
     /// without.
     pub(crate) fn lease_row(&self, row: &SqliteRow) -> Result<LeaseRow> {
         let lease = LeaseRow::new(LeaseColumns::from_row(row)?)?;
@@ -336,14 +397,19 @@ impl Work<'_> {
         Ok(lease)
     }
 
-    /// The lease a token may speak for now.
+    /// The live lease of a token.
     pub async fn live(&mut self, token: Token) -> Result<Option<LeaseRow>> {
+        let lease = self.lease_by_token(token).await?;
+        Ok(lease.filter(|lease| lease.expires_at > self.now))
+    }
+
+    /// The lease of a token, which may have expired.
+    pub async fn lease_by_token(&mut self, token: Token) -> Result<Option<LeaseRow>> {
         let found = sqlx::query(sql!("lease_by_token"))
             .bind(token.0)
             .fetch_optional(&mut *self.connection)
             .await?;
-        let lease = found.as_ref().map(|row| self.lease_row(row)).transpose()?;
-        Ok(lease.filter(|lease| lease.expires_at > self.now))
+        found.as_ref().map(|row| self.lease_row(row)).transpose()
     }
 }
 
@@ -374,7 +440,7 @@ fn together(answers: &[Vec<SqliteRow>]) -> Result<(Fence, Vec<Message>)> {
     Ok((Fence(fence.try_get(0)?), messages?))
 }
 
-/// The messages of a lease as its owner gets to see them.
+/// The messages of a lease, as claimed.
 fn claimed(
     claim: &Claim,
     entries: &[Entry],
@@ -384,13 +450,13 @@ fn claimed(
     if messages.len() != entries.len() {
         let queue = &claim.queue;
         return Err(Failure::corrupt(format!(
-            "a ready run of queue {queue} names a message that does not exist"
+            "a ready batch of queue {queue} names a message that does not exist"
         )));
     }
     let claimed = |(message, entry): (Message, &Entry)| {
         assert_eq!(
             message.id, entry.id,
-            "messages come in the order of the run"
+            "messages come in the order of the batch"
         );
         ClaimedMessage {
             in_doubt: in_doubt.contains(&entry.id.0),
@@ -402,24 +468,24 @@ fn claimed(
     Ok(messages.into_iter().zip(entries).map(claimed).collect())
 }
 
-/// How many runs hold this many messages, if they are this long.
-fn runs_wanted(messages: u32, run_length: usize) -> i64 {
-    let run_length = u32::try_from(run_length).unwrap_or(u32::MAX);
-    i64::from(messages.div_ceil(run_length.max(1)))
+/// How many batches hold this many messages, if they are this long.
+fn batches_wanted(messages: u32, batch_length: usize) -> i64 {
+    let batch_length = u32::try_from(batch_length).unwrap_or(u32::MAX);
+    i64::from(messages.div_ceil(batch_length.max(1)))
 }
 
 /// What a claim took out of ready.
 #[derive(Default)]
-struct Taken {
+struct ClaimedEntries {
     entries: Vec<Entry>,
-    /// Runs it looked into.
-    runs: usize,
-    /// Those of them that are to be removed.
+    /// Batches it looked into.
+    batches: usize,
+    /// Those of them to remove.
     emptied: Vec<i64>,
 }
 
-type RunColumns = (i64, i64, bool, String, String, String, i64);
-/// A message as `message_claimed` writes it. The documents are taken apart one by one, so that
+type BatchColumns = (i64, i64, bool, String, String, String, i64);
+/// A message as `message_claimed` writes it. The documents are parsed one by one, so that
 /// their nesting counts from where they begin.
 type ClaimedColumns<'t> = (
     i64,
@@ -431,30 +497,30 @@ type ClaimedColumns<'t> = (
     &'t RawValue,
 );
 
-/// A ready run.
-struct Run {
-    run: i64,
+/// A ready batch.
+struct Batch {
+    batch: i64,
     due_at: i64,
-    apart: bool,
+    isolated: bool,
     entries: Vec<Entry>,
-    /// Of its first messages, as many as the claim wants.
+    /// Of its first messages, as many as the claim takes.
     bytes: u64,
 }
 
-impl Run {
-    fn new((run, due_at, apart, ids, tries, attempts, bytes): RunColumns) -> Result<Self> {
-        let what = || format!("ready run {run}");
+impl Batch {
+    fn new((batch, due_at, isolated, ids, tries, attempts, bytes): BatchColumns) -> Result<Self> {
+        let what = || format!("ready batch {batch}");
         Ok(Self {
-            run,
+            batch,
             due_at,
-            apart,
+            isolated,
             entries: rows::entries(&what, &ids, &tries, &attempts)?,
             bytes: bytes.unsigned_abs(),
         })
     }
 
-    /// The order in which runs are claimed.
+    /// The order in which batches are claimed.
     fn key(&self) -> (i64, i64) {
-        (self.due_at, self.run)
+        (self.due_at, self.batch)
     }
 }

@@ -1,8 +1,8 @@
 //! What an app adds to a store: tables of its own, and hooks.
 //!
 //! A hook runs inside the engine's transaction when messages of its queue change state. What it writes
-//! is committed with that change or not at all; a hook that fails fails the operation. Whatever can be
-//! refused is refused by the `check` functions, before the first write.
+//! is committed with that change or not at all; a hook that fails fails the operation. What can be
+//! rejected is rejected by the `check` functions, before the first write.
 
 use std::{fmt, sync::Arc};
 
@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use consign_kernel::{
     Error, Message, MessageId, Migration, NewMessage, QueueName, QueuePolicy, Report, Resolution,
     Token, migration_order,
+    plan::{DeadEntry, NewAttempt},
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -21,7 +22,6 @@ use crate::{
     job::Work,
     migrate::ENGINE_MIGRATIONS,
     rows::{self, LeaseRow},
-    settle::{DeadEntry, NewAttempt},
 };
 
 /// An app's part of a store.
@@ -58,12 +58,12 @@ pub trait Hook: fmt::Debug + Send + Sync {
     /// The queue it belongs to.
     fn queue(&self) -> &'static str;
 
-    /// Refuses a message that producers may not enqueue, before any key is looked up.
+    /// Rejects a message that producers may not enqueue, before any key is looked up.
     fn check_enqueue(&self, _message: &NewMessage) -> consign_kernel::Result<()> {
         Ok(())
     }
 
-    /// Refuses a policy that its queue cannot have.
+    /// Rejects a policy that its queue cannot have.
     fn check_policy(&self, _policy: &QueuePolicy) -> consign_kernel::Result<()> {
         Ok(())
     }
@@ -71,12 +71,12 @@ pub trait Hook: fmt::Debug + Send + Sync {
     /// Adds what every policy of its queue has.
     fn complete_policy(&self, _policy: &mut QueuePolicy) {}
 
-    /// Refuses reports that its queue cannot settle with.
+    /// Rejects reports that its queue cannot settle with.
     fn check_reports(&self, _reports: &[&Report]) -> consign_kernel::Result<()> {
         Ok(())
     }
 
-    /// The result that an attempt keeps of a person's resolution.
+    /// The result that an attempt keeps of an operator's resolution.
     fn resolve(
         &self,
         message: &Message,
@@ -108,6 +108,27 @@ pub trait Hook: fmt::Debug + Send + Sync {
 
     /// Dead messages were put back.
     async fn requeued(&self, _work: &mut Work<'_>, _ids: &[MessageId]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Which finished messages, from one id to another, must not leave yet. `at` is the time that counts.
+    /// A message that is not needed stays so until it is requeued.
+    async fn needed(
+        &self,
+        _connection: &mut SqliteConnection,
+        _bounds: (MessageId, MessageId),
+        _at: Timestamp,
+    ) -> Result<Vec<MessageId>> {
+        Ok(Vec::new())
+    }
+
+    /// Messages leave in this transaction; their rows and their keys' are gone already.
+    async fn departed(&self, _work: &mut Work<'_>, _ids: &[MessageId]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Keys of messages that have left were forgotten.
+    async fn forgotten(&self, _work: &mut Work<'_>, _ids: &[MessageId]) -> Result<()> {
         Ok(())
     }
 
@@ -147,7 +168,7 @@ impl Components {
         rows::json(&names)
     }
 
-    /// Refuses a queue whose app this store was opened without: the app's hook would not run.
+    /// Rejects a queue whose app this store was opened without: the app's hook would not run.
     pub(crate) fn check_app(&self, queue: &str, app: Option<&str>) -> consign_kernel::Result<()> {
         match app {
             Some(app) if !self.iter().any(|component| component.name() == app) => {

@@ -1,12 +1,13 @@
 //! The invariants, checked on one snapshot.
 //!
-//! The conservation law first: every message is in exactly one of waiting, a ready run, a lease,
-//! held, dead, delivered. Then what travels with a message, the turns, the tables of apps, the triggers,
-//! and the file itself.
+//! The conservation law first: every message is in exactly one of waiting, a ready batch, a lease,
+//! held, dead, delivered. Then what travels with a message, the group heads, what has left, the tables of apps, the
+//! triggers, and the file itself.
 
 mod guards;
+mod heads;
 mod places;
-mod turns;
+mod retention;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ use crate::{component::Components, error::Result, sql};
 /// Findings of one kind shown in full; the rest are counted.
 pub const SHOWN_MAX: usize = 100;
 
-/// What damage of the file itself is called.
+/// The code of damage of the file itself.
 const FILE: &str = "file";
 const REMEDY: &str = "stop consign, copy the file and its -wal aside, restore the last backup, or save \
                       what can be read with `sqlite3 FILE .recover`";
@@ -35,7 +36,7 @@ pub(crate) async fn examine(
         Err(failure) => Err(failure),
     };
     match examined {
-        // Where the file is damaged, what reading it comes to is a finding too.
+        // Where the file is damaged, a failed read is a finding too.
         Err(failure) if failure.is_damage() || report.by_code.contains_key(FILE) => {
             report.damaged(&failure.during("examine").to_string());
         }
@@ -51,7 +52,8 @@ async fn examine_rows(
     report: &mut Report,
 ) -> Result<()> {
     let messages = places::examine(connection, report).await?;
-    turns::examine(connection, &messages, report).await?;
+    heads::examine(connection, &messages, report).await?;
+    retention::examine(connection, report).await?;
     for component in components.iter() {
         component.examine(connection, now, report).await?;
     }
@@ -59,7 +61,7 @@ async fn examine_rows(
     documents(connection, report).await
 }
 
-/// SQLite's own opinion of the file.
+/// SQLite's integrity check of the file.
 async fn check_file(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
     let lines: Vec<String> = sqlx::query_scalar(sql!("doctor_integrity"))
         .fetch_all(connection)

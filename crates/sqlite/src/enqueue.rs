@@ -1,50 +1,53 @@
 //! Enqueueing: all messages or none.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashMap};
 
+use async_trait::async_trait;
+use consign_failpoint::kill_at;
 use consign_kernel::{
-    Enqueued, Error, MessageId, NewMessage, Payload, QueueName, QueuePolicy, StateKind,
+    MessageId, NewMessage, Payload, Produce, QueueName, QueuePolicy, Receipt, StateKind,
+    plan::{Duplicate, KeyHolder, batches, duplicates, ids, key_conflict},
 };
 use sqlx::Row;
 
 use crate::{
+    SqliteStore,
     error::{Failure, Result},
-    groups::{NewRun, Want},
+    groups::{GroupMessage, NewBatch},
     job::{Work, arguments},
     queues::{policies_of, unknown_queue},
     rows::{self, Entry, later},
     sql,
+    store::write_unopened,
 };
 
 /// Messages written by one statement: large enough that the statement's own cost vanishes.
 const CHUNK_MESSAGES: usize = 1_000;
-/// And its size in bytes: a batch of large payloads shall not be copied as a whole.
+/// And its size in bytes: a call with large payloads shall not be copied as a whole.
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
-/// Whether a message's key is taken, and by whom.
-#[derive(Clone, Copy, Debug)]
-enum Twin {
-    None,
-    Stored(MessageId),
-    /// By an earlier message of the same call.
-    InBatch(usize),
-}
-
-/// What is known of messages before the first is written.
+/// The plan of an enqueue, before the first write.
 #[derive(Debug)]
 pub struct Plan {
     policies: HashMap<QueueName, QueuePolicy>,
-    twins: Vec<Twin>,
+    duplicates: Vec<Duplicate>,
     /// One per message, in order.
     pub ids: Vec<MessageId>,
 }
 
+#[async_trait]
+impl Produce for SqliteStore {
+    async fn enqueue(&self, messages: &[NewMessage]) -> consign_kernel::Result<Vec<Receipt>> {
+        let enqueued =
+            write_unopened!(self, "enqueue", (messages), |work| work.enqueue(&messages))?;
+        kill_at("enqueue_committed");
+        Ok(enqueued)
+    }
+}
+
 impl Work<'_> {
     /// Enqueues all messages or none, as producers do.
-    pub async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+    pub async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Receipt>> {
         // Before any key is looked up: producers must not learn which keys of an app are taken.
         for message in messages {
             if let Some(hook) = self.components.hook_of(&message.queue) {
@@ -55,8 +58,8 @@ impl Work<'_> {
         self.write_planned(messages, plan).await
     }
 
-    /// The same, but a key that is taken is refused even if its message is alike.
-    pub async fn enqueue_new(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+    /// The same, but a key that is taken is rejected even if its message is equal.
+    pub async fn enqueue_new(&mut self, messages: &[NewMessage]) -> Result<Vec<Receipt>> {
         let plan = self.plan(messages, false).await?;
         self.write_planned(messages, plan).await
     }
@@ -69,7 +72,7 @@ impl Work<'_> {
         Ok(MessageId(last.unwrap_or(0)))
     }
 
-    /// Begins the transaction, refuses what cannot be kept, and gives the others their ids.
+    /// Begins the transaction, rejects what cannot be kept, and assigns ids to the others.
     pub async fn plan(&mut self, messages: &[NewMessage], may_repeat: bool) -> Result<Plan> {
         let names: BTreeSet<&QueueName> = messages.iter().map(|message| &message.queue).collect();
         let first = [
@@ -90,18 +93,21 @@ impl Work<'_> {
             };
             message.validate(index, policy)?;
         }
-        let twins = self.find_twins(messages).await?;
-        for (message, twin) in messages.iter().zip(&twins) {
-            if let Twin::Stored(id) = twin
+        let stored = self.stored_keys(messages).await?;
+        let duplicates = duplicates(messages, |queue, key| {
+            Some(stored.get(&(queue, key))?.holder())
+        })?;
+        for (message, duplicate) in messages.iter().zip(&duplicates) {
+            if let Duplicate::Stored(id) | Duplicate::Former { id, .. } = duplicate
                 && !may_repeat
             {
-                return Err(conflict(message, Some(*id)));
+                return Err(key_conflict(message, Some(*id)).into());
             }
         }
-        let ids = give_ids(last, &twins);
+        let ids = ids(last, &duplicates);
         Ok(Plan {
             policies,
-            twins,
+            duplicates,
             ids,
         })
     }
@@ -111,47 +117,21 @@ impl Work<'_> {
         &mut self,
         messages: &[NewMessage],
         plan: Plan,
-    ) -> Result<Vec<Enqueued>> {
+    ) -> Result<Vec<Receipt>> {
         let Plan {
             policies,
-            twins,
+            duplicates,
             ids,
         } = plan;
-        self.write_messages(messages, &twins, &ids).await?;
-        let waiting = self.place(messages, &twins, &ids, &policies).await?;
-        self.answer(&twins, &ids, &waiting).await
-    }
-
-    /// Finds the messages whose key is taken; refuses those that then differ.
-    async fn find_twins(&mut self, messages: &[NewMessage]) -> Result<Vec<Twin>> {
-        let stored = self.stored_keys(messages).await?;
-        let mut in_batch: HashMap<(&QueueName, &str), usize> = HashMap::new();
-        let mut twins = Vec::with_capacity(messages.len());
-        for (index, message) in messages.iter().enumerate() {
-            let Some(key) = &message.key else {
-                twins.push(Twin::None);
-                continue;
-            };
-            let place = (&message.queue, key.as_str());
-            if let Some((id, group, payload)) = stored.get(&place) {
-                same_or_conflict(message, Some(*id), payload, group)?;
-                twins.push(Twin::Stored(*id));
-            } else if let Some(first) = in_batch.get(&place) {
-                let twin = &messages[*first];
-                same_or_conflict(message, None, &twin.payload, &twin.group)?;
-                twins.push(Twin::InBatch(*first));
-            } else {
-                in_batch.insert(place, index);
-                twins.push(Twin::None);
-            }
-        }
-        Ok(twins)
+        self.write_messages(messages, &duplicates, &ids).await?;
+        let waiting = self.place(messages, &duplicates, &ids, &policies).await?;
+        self.answer(&duplicates, &ids, &waiting).await
     }
 
     async fn stored_keys<'m>(
         &mut self,
         messages: &'m [NewMessage],
-    ) -> Result<HashMap<(&'m QueueName, &'m str), Stored>> {
+    ) -> Result<HashMap<(&'m QueueName, &'m str), StoredKey>> {
         let keyed = |message: &'m NewMessage| {
             let key = message.key.as_deref()?;
             Some((&message.queue, key))
@@ -160,13 +140,13 @@ impl Work<'_> {
         if keys.is_empty() {
             return Ok(HashMap::new());
         }
-        let found: Vec<(i64, i64, Option<String>, String)> = sqlx::query_as(sql!("message_keys"))
+        let found: Vec<KeyColumns> = sqlx::query_as(sql!("message_keys"))
             .bind(rows::json(&keys))
             .fetch_all(&mut *self.connection)
             .await?;
-        let stored = |(index, id, group, payload): (i64, i64, _, String)| {
-            let payload = rows::payload(&payload)?;
-            Ok((keys[index as usize], (MessageId(id), group, payload)))
+        let stored = |columns: KeyColumns| {
+            let key = keys[columns.0 as usize];
+            Ok((key, StoredKey::new(columns)?))
         };
         found.into_iter().map(stored).collect()
     }
@@ -174,13 +154,13 @@ impl Work<'_> {
     async fn write_messages(
         &mut self,
         messages: &[NewMessage],
-        twins: &[Twin],
+        duplicates: &[Duplicate],
         ids: &[MessageId],
     ) -> Result<()> {
         let mut rows = String::from("[");
         let mut count = 0;
-        for ((message, twin), id) in messages.iter().zip(twins).zip(ids) {
-            if !matches!(twin, Twin::None) {
+        for ((message, duplicate), id) in messages.iter().zip(duplicates).zip(ids) {
+            if !matches!(duplicate, Duplicate::None) {
                 continue;
             }
             let (headers, payload) = (rows::json(&message.headers), message.payload.as_str());
@@ -214,25 +194,25 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Puts new messages into runs, one per queue and delay, or lets them wait for their turn.
-    /// Answers which of the messages wait.
+    /// Puts new messages into batches, one per queue and delay, or lets them wait.
+    /// Returns which of the messages wait.
     async fn place(
         &mut self,
         messages: &[NewMessage],
-        twins: &[Twin],
+        duplicates: &[Duplicate],
         ids: &[MessageId],
         policies: &HashMap<QueueName, QueuePolicy>,
     ) -> Result<BTreeSet<MessageId>> {
-        let fresh: Vec<(&NewMessage, Entry)> = (messages.iter().zip(twins).zip(ids))
-            .filter(|((_, twin), _)| matches!(twin, Twin::None))
-            .map(|((message, _), id)| (message, fresh_entry(*id)))
+        let fresh: Vec<(&NewMessage, Entry)> = (messages.iter().zip(duplicates).zip(ids))
+            .filter(|((_, duplicate), _)| matches!(duplicate, Duplicate::None))
+            .map(|((message, _), id)| (message, Entry::new(*id)))
             .collect();
-        let mut wants: Vec<Want<'_>> = Vec::new();
+        let mut wants: Vec<GroupMessage<'_>> = Vec::new();
         for (message, entry) in &fresh {
             if let Some(group) = message.group.as_deref()
                 && policies[&message.queue].ordered
             {
-                wants.push(Want {
+                wants.push(GroupMessage {
                     queue: &message.queue,
                     group,
                     entry: *entry,
@@ -240,113 +220,121 @@ impl Work<'_> {
                 });
             }
         }
-        let turns = self.take_turns(&wants).await?;
-        let refused = wants.iter().zip(turns).filter(|(_, has_turn)| !has_turn);
+        let heads = self.become_heads(&wants).await?;
+        let refused = wants.iter().zip(heads).filter(|(_, is_head)| !is_head);
         let waiting: BTreeSet<MessageId> = refused.map(|(want, _)| want.entry.id).collect();
 
-        let mut runs: Vec<((&QueueName, Duration), Vec<Entry>)> = Vec::new();
-        let mut places: HashMap<(&QueueName, Duration), usize> = HashMap::new();
-        for (message, entry) in fresh {
-            if waiting.contains(&entry.id) {
-                continue;
-            }
-            let to = (&message.queue, message.delay);
-            let place = *places.entry(to).or_insert_with(|| {
-                runs.push((to, Vec::new()));
-                runs.len() - 1
-            });
-            runs[place].1.push(entry);
-        }
-        for ((queue, _), _) in &runs {
+        let ready = fresh
+            .into_iter()
+            .filter(|(_, entry)| !waiting.contains(&entry.id));
+        let batches = batches(ready);
+        for ((queue, _), _) in &batches {
             self.wake(queue, &policies[*queue]);
         }
         let now = self.now;
-        let runs: Vec<NewRun<'_>> = runs
+        let batches: Vec<NewBatch<'_>> = batches
             .iter()
-            .map(|((queue, delay), entries)| NewRun {
+            .map(|((queue, delay), entries)| NewBatch {
                 queue,
                 due_at: later(now, *delay),
                 entries,
-                apart: false,
+                isolated: false,
             })
             .collect();
-        self.make_ready(&runs).await?;
+        self.make_ready(&batches).await?;
         Ok(waiting)
     }
 
     async fn answer(
         &mut self,
-        twins: &[Twin],
+        duplicates: &[Duplicate],
         ids: &[MessageId],
         waiting: &BTreeSet<MessageId>,
-    ) -> Result<Vec<Enqueued>> {
-        let old = |twin: &Twin| match twin {
-            Twin::Stored(id) => Some(*id),
+    ) -> Result<Vec<Receipt>> {
+        let old = |duplicate: &Duplicate| match duplicate {
+            Duplicate::Stored(id) => Some(*id),
             _ => None,
         };
-        let old: BTreeSet<MessageId> = twins.iter().filter_map(old).collect();
+        let old: BTreeSet<MessageId> = duplicates.iter().filter_map(old).collect();
         let states = self.states(&old).await?;
         let state = |id: &MessageId| match states.get(id) {
             Some(found) => found.state,
             None if waiting.contains(id) => StateKind::Waiting,
             None => StateKind::Ready,
         };
-        let answer = |(id, twin): (&MessageId, &Twin)| Enqueued {
+        let answer = |(id, duplicate): (&MessageId, &Duplicate)| Receipt {
             id: *id,
-            duplicate: !matches!(twin, Twin::None),
-            state: state(id),
+            duplicate: !matches!(duplicate, Duplicate::None),
+            state: match duplicate {
+                Duplicate::Former { state, .. } => *state,
+                _ => state(id),
+            },
         };
-        Ok(ids.iter().zip(twins).map(answer).collect())
+        Ok(ids.iter().zip(duplicates).map(answer).collect())
     }
 }
 
-/// The id of each message: the next one, or that of its twin.
-fn give_ids(mut last: i64, twins: &[Twin]) -> Vec<MessageId> {
-    let mut ids: Vec<MessageId> = Vec::with_capacity(twins.len());
-    for twin in twins {
-        ids.push(match twin {
-            Twin::Stored(id) => *id,
-            Twin::InBatch(first) => ids[*first],
-            Twin::None => {
-                last += 1;
-                MessageId(last)
-            }
-        });
-    }
-    ids
+/// Position in the call, message, group, payload; digest and death of one that has left.
+type KeyColumns = (
+    i64,
+    i64,
+    Option<String>,
+    Option<String>,
+    Option<Vec<u8>>,
+    Option<bool>,
+);
+
+/// The message that has a key.
+struct StoredKey {
+    id: MessageId,
+    group: Option<String>,
+    identity: KeyIdentity,
 }
 
-/// A message that holds a key: its id, group and payload.
-type Stored = (MessageId, Option<String>, Payload);
-
-fn fresh_entry(id: MessageId) -> Entry {
-    Entry {
-        id,
-        tries: 0,
-        attempts: 0,
-    }
+/// What a repeated key is compared by.
+enum KeyIdentity {
+    Payload(Payload),
+    Former { digest: [u8; 32], died: bool },
 }
 
-fn same_or_conflict(
-    message: &NewMessage,
-    id: Option<MessageId>,
-    payload: &Payload,
-    group: &Option<String>,
-) -> Result<(), Failure> {
-    if message.payload == *payload && message.group == *group {
-        return Ok(());
+impl StoredKey {
+    fn new((_, id, group, payload, digest, died): KeyColumns) -> Result<Self> {
+        let id = MessageId(id);
+        let identity = match (payload, digest) {
+            (Some(payload), _) => KeyIdentity::Payload(rows::payload(&payload)?),
+            (None, digest) => KeyIdentity::Former {
+                digest: digest.unwrap_or_default().try_into().map_err(|_| {
+                    Failure::corrupt(format!("the key of message {id} has no digest"))
+                })?,
+                died: died == Some(true),
+            },
+        };
+        Ok(Self {
+            id,
+            group,
+            identity,
+        })
     }
-    Err(conflict(message, id))
-}
 
-fn conflict(message: &NewMessage, id: Option<MessageId>) -> Failure {
-    let key = message
-        .key
-        .clone()
-        .expect("invariant: only keyed messages conflict");
-    Failure::Refused(Error::KeyConflict {
-        queue: message.queue.clone(),
-        key,
-        id,
-    })
+    fn holder(&self) -> KeyHolder<'_> {
+        let Self {
+            id,
+            group,
+            identity,
+        } = self;
+        let id = *id;
+        match identity {
+            KeyIdentity::Payload(payload) => KeyHolder::Stored { id, payload, group },
+            KeyIdentity::Former { digest, died } => KeyHolder::Former {
+                id,
+                digest,
+                group,
+                state: if *died {
+                    StateKind::Dead
+                } else {
+                    StateKind::Delivered
+                },
+            },
+        }
+    }
 }

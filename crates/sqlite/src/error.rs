@@ -1,4 +1,4 @@
-//! From what SQLite says to what the kernel's callers can act on.
+//! Maps SQLite's errors to those of the kernel.
 
 use std::{error::Error as StdError, fmt, path::Path, sync::Arc};
 
@@ -7,7 +7,7 @@ use consign_kernel::{Certainty, Error};
 /// Why an operation did not succeed, before it is known what was being attempted.
 #[derive(Debug)]
 pub enum Failure {
-    /// The caller asked for something that cannot be; nothing was written.
+    /// The call is invalid; nothing was written.
     Refused(Error),
     /// The database could not do it.
     Database(sqlx::Error),
@@ -70,7 +70,7 @@ pub(crate) fn from_commit(attempted: &'static str, error: Arc<sqlx::Error>) -> E
     }
 }
 
-/// The kernel's error for a writer that is no longer there. What it was doing is anybody's guess.
+/// The kernel's error for a writer that is no longer there. Whether its last job was committed is unknown.
 pub(crate) fn closed(attempted: &'static str) -> Error {
     Error::Unavailable {
         attempted,
@@ -111,7 +111,7 @@ pub(crate) fn from_shared(attempted: &'static str, error: Arc<sqlx::Error>) -> E
     }
 }
 
-/// The kernel's error for a file that could not be opened: SQLite does not say why.
+/// The kernel's error for a file that could not be opened: SQLite gives no reason.
 pub(crate) fn from_opening(attempted: &'static str, path: &Path, error: sqlx::Error) -> Error {
     if primary_code(&error) != Some(CANNOT_OPEN) {
         return from_database(attempted, error);
@@ -137,7 +137,7 @@ pub(crate) fn from_opening(attempted: &'static str, path: &Path, error: sqlx::Er
 const RIGHTS: &str = "this user must be able to write the file and its folder, where SQLite keeps \
                       its log";
 
-/// What SQLite said, once: sqlx prints it with a preamble and names it as its cause as well.
+/// SQLite's message, once: sqlx prints it with a preamble and names it as its cause as well.
 fn words(error: &sqlx::Error) -> String {
     match error.as_database_error() {
         Some(error) => error.message().to_owned(),
@@ -145,7 +145,7 @@ fn words(error: &sqlx::Error) -> String {
     }
 }
 
-/// What went wrong, in the words of SQLite.
+/// SQLite's error message.
 #[derive(Debug)]
 struct Cause(Arc<sqlx::Error>);
 
@@ -157,8 +157,8 @@ impl fmt::Display for Cause {
 
 impl StdError for Cause {}
 
-/// What SQLite said of a statement that makes no sense in this file, such as one that makes a table
-/// that is there.
+/// SQLite's message about a statement that cannot run in this file, such as one that creates a table
+/// that exists.
 pub(crate) fn statement_words(error: &sqlx::Error) -> Option<String> {
     (primary_code(error) == Some(ERROR)).then(|| words(error))
 }
@@ -167,7 +167,7 @@ pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(BUSY)
 }
 
-/// Whether SQLite refused what was to be written, as a trigger or a constraint makes it do: trying again
+/// Whether a trigger or a constraint rejected the write: trying again
 /// does not help.
 pub fn is_refusal(error: &sqlx::Error) -> bool {
     matches!(primary_code(error), Some(CONSTRAINT | MISMATCH | TOO_BIG))

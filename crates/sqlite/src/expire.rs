@@ -1,19 +1,13 @@
-//! Expiry: what happens to messages whose holder fell silent.
+//! Expiry: what happens to the messages of a lease that was not renewed.
 
 use std::time::Duration;
 
-use consign_kernel::{
-    AttemptOutcome, By, EndedLease, Expired, Fence, Next, QueueName, TokenPrefix, after_expiry,
-    codes,
-};
-use serde_json::json;
+use consign_kernel::{By, EndedLease, Expiry, Fence, QueueName, TokenPrefix, plan};
 
 use crate::{
     error::Result,
-    groups::NewRun,
     job::Work,
-    rows::{self, Entry, LeaseColumns, LeaseRow, later},
-    settle::{Departures, NewAttempt},
+    rows::{self, LeaseColumns, LeaseRow, later},
     sql,
 };
 
@@ -25,8 +19,8 @@ impl Work<'_> {
         limit: u32,
         queue: Option<&QueueName>,
         rest: Duration,
-    ) -> Result<Expired> {
-        let mut expired = Expired::default();
+    ) -> Result<Expiry> {
+        let mut expired = Expiry::default();
         for lease in self.expired_leases(limit, queue).await? {
             expired.leases += 1;
             expired.messages += lease.entries.len() as u64;
@@ -61,7 +55,7 @@ impl Work<'_> {
         let mut leases = Vec::with_capacity(named.len());
         for row in &named {
             let lease = self.lease_row(row)?;
-            // Hyphens have their places.
+            // Hyphens are at fixed positions.
             if lease.token.to_string().starts_with(prefix.as_str()) {
                 leases.push(lease);
             }
@@ -82,57 +76,24 @@ impl Work<'_> {
         Ok(ended)
     }
 
-    /// Ends one lease: an attempt for every message, and everything that goes back goes back in
-    /// halves, each to be leased alone, so that a poison message is alone after log2(n) crashes.
-    ///
-    /// What is only presumed to have begun is treated as if it had not, but its attempt says so, and
-    /// the next claim is told that it is in doubt.
+    /// Ends one lease. What goes back rests for `rest`.
     pub async fn end(&mut self, lease: LeaseRow, rest: Duration) -> Result<()> {
         let alone = lease.entries.len() == 1;
-        let due_at = later(self.now, rest);
-        let presumed = json!({codes::MAY_HAVE_BEGUN: true}).to_string();
-        let mut attempts = Vec::with_capacity(lease.entries.len());
-        let mut back: Vec<Entry> = Vec::new();
-        let mut departures = Departures::default();
-        for entry in &lease.entries {
-            let begun = lease.begun.contains(&entry.id);
-            let (next, tries) = after_expiry(&lease.policy, entry.tries, begun, alone);
-            let outcome = match begun {
-                true => AttemptOutcome::Uncertain,
-                false => AttemptOutcome::Expired,
-            };
-            attempts.push(NewAttempt {
-                entry: *entry,
-                outcome,
-                code: Some(codes::LEASE_EXPIRED.to_owned()),
-                detail: None,
-                result: (lease.presumed_begun && !begun).then(|| presumed.clone()),
-                next_due_at: matches!(next, Next::Ready { .. }).then_some(due_at),
-            });
-            let entry = Entry {
-                tries,
-                attempts: entry.attempts + 1,
-                ..*entry
-            };
-            match next {
-                Next::Ready { .. } => back.push(entry),
-                next => departures.file(entry, next, None),
-            }
-        }
+        let plan = plan::expiry(
+            &lease.policy,
+            later(self.now, rest),
+            &lease.entries,
+            &lease.begun,
+            lease.presumed_begun,
+            alone,
+        );
         let nothing = LeaseRow {
             entries: Vec::new(),
             ..lease.clone()
         };
-        self.append_attempts(&lease, &attempts, nothing).await?;
-        let (first, second) = back.split_at(back.len().div_ceil(2));
-        let half = |entries| NewRun {
-            queue: &lease.queue,
-            due_at,
-            entries,
-            apart: true,
-        };
-        self.make_ready(&[half(first), half(second)]).await?;
+        self.append_attempts(&lease, &plan.attempts, nothing)
+            .await?;
         self.wake(&lease.queue, &lease.policy);
-        self.depart(&lease, departures).await
+        self.apply_lease_plan(&lease, plan).await
     }
 }

@@ -1,8 +1,11 @@
-//! Order within groups, by turns: only the message whose turn it is may be ready.
+//! Order within groups: only the head of a group may be ready.
 
 use std::collections::HashMap;
 
-use consign_kernel::{MessageId, OnDead, QueueName, QueuePolicy, RUN_MESSAGES_MAX};
+use consign_kernel::{
+    BATCH_MESSAGES_MAX, MessageId, QueueName, QueuePolicy,
+    plan::{Promotion, group_moves_on, next_head},
+};
 use jiff::Timestamp;
 
 use crate::{
@@ -12,38 +15,38 @@ use crate::{
     sql,
 };
 
-/// A message of an ordered group that wants to be tried.
-pub(crate) struct Want<'m> {
+/// A message of an ordered group that may be tried.
+pub(crate) struct GroupMessage<'m> {
     pub(crate) queue: &'m QueueName,
     pub(crate) group: &'m str,
     pub(crate) entry: Entry,
-    /// Not to be tried before, however early its turn comes.
+    /// Not to be tried before, however early it becomes the head.
     pub(crate) due_at: Timestamp,
 }
 
-/// A run to be written.
-pub(crate) struct NewRun<'m> {
+/// A batch to be written.
+pub(crate) struct NewBatch<'m> {
     pub(crate) queue: &'m QueueName,
     pub(crate) due_at: Timestamp,
     pub(crate) entries: &'m [Entry],
-    pub(crate) apart: bool,
+    pub(crate) isolated: bool,
 }
 
 impl Work<'_> {
-    /// Takes the turn of each message's group if it is free, or lets the message wait. Answers, in
-    /// order, which have their turn.
-    pub(crate) async fn take_turns(&mut self, wants: &[Want<'_>]) -> Result<Vec<bool>> {
+    /// Makes each message the head of its group if there is none, or lets it wait. Returns, in
+    /// order, which are heads.
+    pub(crate) async fn become_heads(&mut self, wants: &[GroupMessage<'_>]) -> Result<Vec<bool>> {
         if wants.is_empty() {
             return Ok(Vec::new());
         }
         let groups: Vec<_> = wants.iter().map(|want| (want.queue, want.group)).collect();
-        let taken: Vec<(i64, i64)> = sqlx::query_as(sql!("turn_list"))
+        let taken: Vec<(i64, i64)> = sqlx::query_as(sql!("group_head_list"))
             .bind(rows::json(&groups))
             .fetch_all(&mut *self.connection)
             .await?;
-        let mut turns: HashMap<(&QueueName, &str), i64> = HashMap::new();
+        let mut heads: HashMap<(&QueueName, &str), i64> = HashMap::new();
         for (index, holder) in taken {
-            turns.insert(groups[index as usize], holder);
+            heads.insert(groups[index as usize], holder);
         }
         let (mut given, mut waiting, mut answers) = (Vec::new(), Vec::new(), Vec::new());
         for want in wants {
@@ -52,7 +55,7 @@ impl Work<'_> {
                 tries,
                 attempts,
             } = want.entry;
-            let holder = *turns.entry((want.queue, want.group)).or_insert_with(|| {
+            let holder = *heads.entry((want.queue, want.group)).or_insert_with(|| {
                 given.push((want.queue, want.group, id));
                 id.0
             });
@@ -62,25 +65,22 @@ impl Work<'_> {
             }
             answers.push(holder == id.0);
         }
-        self.insert_all(sql!("turn_append"), &given).await?;
+        self.insert_all(sql!("group_head_append"), &given).await?;
         self.insert_all(sql!("waiting_append"), &waiting).await?;
         Ok(answers)
     }
 
-    /// Passes turns on after messages of a queue were delivered or died, where the queue lets it.
-    pub(crate) async fn pass_turns(
+    /// Promotes the next messages after heads were delivered or died, where the queue's policy allows it.
+    pub(crate) async fn promote_after(
         &mut self,
         queue: &QueueName,
         policy: &QueuePolicy,
         finished: &[(MessageId, bool)],
     ) -> Result<()> {
-        if !policy.ordered {
-            return Ok(());
-        }
-        let moving = |(id, died): &(MessageId, bool)| {
-            (!died || policy.on_dead == OnDead::Continue).then_some(*id)
-        };
-        let ids: Vec<MessageId> = finished.iter().filter_map(moving).collect();
+        let moving = finished
+            .iter()
+            .filter(|(_, died)| group_moves_on(policy, *died));
+        let ids: Vec<MessageId> = moving.map(|(id, _)| *id).collect();
         if ids.is_empty() {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Work<'_> {
             .fetch_all(&mut *self.connection)
             .await?;
         let passing: Vec<(&str, i64)> = groups.iter().map(|(id, g)| (g.as_str(), *id)).collect();
-        let next: Vec<NextColumns> = sqlx::query_as(sql!("turn_next"))
+        let next: Vec<NextColumns> = sqlx::query_as(sql!("group_head_next"))
             .bind(queue.as_str())
             .bind(rows::json(&passing))
             .fetch_all(&mut *self.connection)
@@ -97,7 +97,7 @@ impl Work<'_> {
         self.promote(queue, policy, next).await
     }
 
-    /// Gives each group's turn to who comes next, or frees it.
+    /// Promotes the next message of each group, or removes the head where none waits.
     async fn promote(
         &mut self,
         queue: &QueueName,
@@ -107,18 +107,19 @@ impl Work<'_> {
         let (mut passed, mut ended) = (Vec::new(), Vec::new());
         let mut ready: Vec<(Timestamp, [Entry; 1])> = Vec::new();
         for (group, id, due_at, tries, attempts, held) in next {
-            // Whoever is held keeps its place: the turn waits there for a person.
-            if let Some(held) = held {
-                passed.push((group, held));
-                continue;
-            }
-            match (id, due_at, tries, attempts) {
+            let waiting = match (id, due_at, tries, attempts) {
                 (Some(id), Some(due_at), Some(tries), Some(attempts)) => {
-                    let due_at = rows::timestamp(due_at)?.max(self.now);
-                    ready.push((due_at, [Entry::new(id, tries, attempts)?]));
-                    passed.push((group, id));
+                    Some((rows::entry(id, tries, attempts)?, rows::timestamp(due_at)?))
                 }
-                _ => ended.push(group),
+                _ => None,
+            };
+            match next_head(self.now, waiting, held.map(MessageId)) {
+                Promotion::Ready { entry, due_at } => {
+                    ready.push((due_at, [entry]));
+                    passed.push((group, entry.id.0));
+                }
+                Promotion::Held(id) => passed.push((group, id.0)),
+                Promotion::Ended => ended.push(group),
             }
         }
         if !passed.is_empty() {
@@ -127,50 +128,55 @@ impl Work<'_> {
                 .bind(rows::array(passed.iter().map(|(_, id)| *id)))
                 .execute(&mut *self.connection)
                 .await?;
-            sqlx::query(sql!("turn_pass"))
+            sqlx::query(sql!("group_head_promote"))
                 .bind(queue.as_str())
                 .bind(rows::json(&passed))
                 .execute(&mut *self.connection)
                 .await?;
         }
         if !ended.is_empty() {
-            sqlx::query(sql!("turn_end"))
+            sqlx::query(sql!("group_head_end"))
                 .bind(queue.as_str())
                 .bind(rows::json(&ended))
                 .execute(&mut *self.connection)
                 .await?;
         }
-        let runs: Vec<NewRun<'_>> = ready
+        let batches: Vec<NewBatch<'_>> = ready
             .iter()
-            .map(|(due_at, entries)| NewRun {
+            .map(|(due_at, entries)| NewBatch {
                 queue,
                 due_at: *due_at,
                 entries,
-                apart: false,
+                isolated: false,
             })
             .collect();
-        self.make_ready(&runs).await
+        self.make_ready(&batches).await
     }
 
-    /// Remembers that the queue has something to claim, if its rules say that this is told.
+    /// Marks the queue to be notified after the commit, if its policy has `notify`.
     pub(crate) fn wake(&mut self, queue: &QueueName, policy: &QueuePolicy) {
         if policy.notify {
             self.woken.insert(queue.clone());
         }
     }
 
-    /// Writes ready runs of bounded length, in order.
-    pub(crate) async fn make_ready(&mut self, runs: &[NewRun<'_>]) -> Result<()> {
-        let bounded: Vec<(&NewRun<'_>, &[Entry])> = runs
+    /// Writes ready batches of bounded length, in order.
+    pub(crate) async fn make_ready(&mut self, batches: &[NewBatch<'_>]) -> Result<()> {
+        let bounded: Vec<(&NewBatch<'_>, &[Entry])> = batches
             .iter()
-            .flat_map(|run| run.entries.chunks(RUN_MESSAGES_MAX).map(move |e| (run, e)))
+            .flat_map(|batch| {
+                batch
+                    .entries
+                    .chunks(BATCH_MESSAGES_MAX)
+                    .map(move |e| (batch, e))
+            })
             .collect();
-        if let [(run, entries)] = bounded[..] {
+        if let [(batch, entries)] = bounded[..] {
             let arrays = Arrays::of(entries);
             sqlx::query(sql!("ready_append_one"))
-                .bind(run.queue.as_str())
-                .bind(rows::micros(run.due_at))
-                .bind(run.apart)
+                .bind(batch.queue.as_str())
+                .bind(rows::micros(batch.due_at))
+                .bind(batch.isolated)
                 .bind(arrays.ids)
                 .bind(arrays.tries)
                 .bind(arrays.attempts)
@@ -178,14 +184,21 @@ impl Work<'_> {
                 .await?;
             return Ok(());
         }
-        let row = |(run, entries): &(&NewRun<'_>, &[Entry])| {
+        let row = |(batch, entries): &(&NewBatch<'_>, &[Entry])| {
             let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
             let tries: Vec<_> = entries.iter().map(|entry| entry.tries).collect();
             let attempts: Vec<_> = entries.iter().map(|entry| entry.attempts).collect();
-            let due_at = rows::micros(run.due_at);
-            rows::json(&(run.queue, due_at, u8::from(run.apart), ids, tries, attempts))
+            let due_at = rows::micros(batch.due_at);
+            rows::json(&(
+                batch.queue,
+                due_at,
+                u8::from(batch.isolated),
+                ids,
+                tries,
+                attempts,
+            ))
         };
-        // A thousand runs of two hundred at once are some megabytes; more would only cost memory.
+        // A thousand batches of two hundred at once are some megabytes; more would only cost memory.
         for some in bounded.chunks(1_000) {
             let rows: Vec<String> = some.iter().map(row).collect();
             sqlx::query(sql!("ready_append"))
@@ -213,7 +226,7 @@ impl Work<'_> {
     }
 }
 
-/// A group, who comes next in it if anybody waits, and who is held before that one.
+/// A group, its next waiting message, and the held one before that.
 type NextColumns = (
     String,
     Option<i64>,

@@ -107,6 +107,13 @@ impl<'c> Work<'c> {
         Ok(answers)
     }
 
+    /// Runs a statement without arguments.
+    pub async fn run(&mut self, statement: &'static str) -> Result<()> {
+        let done = sqlx::query(statement).execute(&mut *self.connection);
+        done.await?;
+        Ok(())
+    }
+
     /// Waiting for the lock may have taken long: the time that counts is the time from here.
     fn opened(&mut self) {
         self.has_begun = true;
@@ -117,24 +124,24 @@ impl<'c> Work<'c> {
 /// An operation under way.
 pub type WorkFuture<'w, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'w>>;
 
-/// An operation whose answer's type is nobody's business but its caller's.
+/// An operation with its answer type erased.
 pub(crate) trait Job: Send {
     fn attempted(&self) -> &'static str;
 
-    /// Whether somebody still waits for the answer.
+    /// Whether the caller still waits for the answer.
     fn is_wanted(&self) -> bool;
 
     /// Does the work and keeps the outcome.
-    fn run<'w>(&'w mut self, work: &'w mut Work<'_>) -> Pin<Box<dyn Future<Output = Ran> + 'w>>;
+    fn run<'w>(&'w mut self, work: &'w mut Work<'_>) -> Pin<Box<dyn Future<Output = JobEnd> + 'w>>;
 
-    /// Tells the caller: the outcome of `run`, or why it does not stand.
+    /// Sends the caller the outcome of `run`, or why it was rolled back.
     fn answer(&mut self, verdict: std::result::Result<(), Error>);
 }
 
 /// How a run ended.
-pub(crate) enum Ran {
+pub(crate) enum JobEnd {
     Done,
-    /// It was refused before anything was written.
+    /// It was rejected before anything was written.
     Refused,
     /// It may have written before it failed.
     Failed(Failure),
@@ -178,19 +185,19 @@ where
             .is_some_and(|caller| !caller.is_closed())
     }
 
-    fn run<'w>(&'w mut self, work: &'w mut Work<'_>) -> Pin<Box<dyn Future<Output = Ran> + 'w>> {
+    fn run<'w>(&'w mut self, work: &'w mut Work<'_>) -> Pin<Box<dyn Future<Output = JobEnd> + 'w>> {
         Box::pin(async move {
             match (self.operation)(work).await {
                 Ok(answer) => {
                     self.outcome = Some(Ok(answer));
-                    Ran::Done
+                    JobEnd::Done
                 }
-                // Every operation refuses before it writes; corruption alone may show up later.
+                // Every operation validates before it writes; only corruption may show up later.
                 Err(Failure::Refused(error)) if !matches!(error, Error::Corrupt { .. }) => {
                     self.outcome = Some(Err(error));
-                    Ran::Refused
+                    JobEnd::Refused
                 }
-                Err(failure) => Ran::Failed(failure),
+                Err(failure) => JobEnd::Failed(failure),
             }
         })
     }
@@ -203,7 +210,7 @@ where
             (Err(error), _) => Err(error),
             (Ok(()), outcome) => outcome.expect("invariant: answered after it was run"),
         };
-        // A caller that went away meanwhile does not want to know.
+        // The caller may be gone.
         drop(caller.send(answer));
     }
 }
@@ -220,3 +227,25 @@ macro_rules! consign_arguments {
     }};
 }
 pub use consign_arguments as arguments;
+
+/// Makes an app's newtype over `&mut Work`, which carries its operations, a `Work`.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! consign_extend_work {
+    ($name:ident) => {
+        impl<'c> ::std::ops::Deref for $name<'_, 'c> {
+            type Target = $crate::extension::Work<'c>;
+
+            fn deref(&self) -> &Self::Target {
+                self.0
+            }
+        }
+
+        impl ::std::ops::DerefMut for $name<'_, '_> {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                self.0
+            }
+        }
+    };
+}
+pub use consign_extend_work as extend_work;

@@ -4,29 +4,28 @@ mod claim;
 mod component;
 mod doctor;
 mod enqueue;
+mod erase;
 mod error;
 mod expire;
-#[doc(hidden)]
-pub mod fail;
 mod groups;
 mod job;
+mod late;
 mod list;
-mod memory;
 mod migrate;
 mod operate;
 mod options;
-mod pulse;
 mod purge;
 mod queues;
 mod read;
 mod redrive;
 mod resolve;
+mod retain;
 #[doc(hidden)]
 pub mod rows;
 mod settle;
 mod store;
 mod wait;
-mod witness;
+mod watch;
 mod writer;
 
 pub use component::{Component, Hook};
@@ -36,18 +35,19 @@ pub use store::SqliteStore;
 
 /// What an app's own tables are read and written with, in the engine's transactions.
 pub mod extension {
+    pub use consign_failpoint::kill_at;
+    pub use consign_kernel::plan::{DeadEntry, NewAttempt};
+
     pub use crate::{
         doctor::{Report as Findings, SHOWN_MAX},
         enqueue::Plan,
         error::{Failure, Result, from_database, is_refusal},
-        fail,
-        job::{Work, WorkFuture, arguments},
+        job::{Work, WorkFuture, arguments, extend_work},
+        late::{late, late_rows},
         queues::queue,
-        read::{Found, explain, message},
+        read::{MessageState, explain, message},
         rows,
-        settle::{DeadEntry, NewAttempt},
         store::{chance, snapshot, within, write, write_unopened},
-        witness::{late, late_rows},
     };
 }
 

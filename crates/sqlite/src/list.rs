@@ -1,18 +1,54 @@
 //! Lists of messages, newest first.
 //!
 //! Each filter begins where it finds messages soonest. Where that may be a long walk over others,
-//! a page looks at so many of them (`walk_max`) and says where to go on.
+//! a page looks at a bounded number of them (`walk_max`) and returns where the next begins.
 
+use async_trait::async_trait;
 use consign_kernel::{
-    Cursor, Filter, Listed, MessageId, PAGE_ENTRIES_MAX, Page, QueueName, StateKind,
+    Browse, Cursor, DeadLetter, Filter, MessageId, MessageSummary, PAGE_ENTRIES_MAX, Page,
+    QueueName, StateKind,
 };
 use sqlx::SqliteConnection;
 
 use crate::{
+    SqliteStore,
     error::Result,
-    read::{dead_letters, state_kind},
+    read::{LetterColumns, letter, state_kind},
     rows, sql,
+    store::snapshot,
 };
+
+#[async_trait]
+impl Browse for SqliteStore {
+    async fn list(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> consign_kernel::Result<Page<MessageSummary>> {
+        let walk_max = i64::from(self.inner.list_walk_max);
+        snapshot!(self, "list", |tx| list(
+            &mut tx, walk_max, filter, before, limit
+        ))
+    }
+
+    async fn dead(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> consign_kernel::Result<Page<DeadLetter>> {
+        snapshot!(self, "list the dead", |tx| dead(
+            &mut tx, filter, before, limit
+        ))
+    }
+
+    async fn count_dead(&self, filter: &Filter, at_most: u64) -> consign_kernel::Result<u64> {
+        snapshot!(self, "count the dead", |tx| count_dead(
+            &mut tx, filter, at_most
+        ))
+    }
+}
 
 pub(crate) async fn list(
     connection: &mut SqliteConnection,
@@ -20,7 +56,7 @@ pub(crate) async fn list(
     filter: &Filter,
     before: Option<Cursor>,
     limit: u32,
-) -> Result<Page<Listed>> {
+) -> Result<Page<MessageSummary>> {
     let limit = limit.min(PAGE_ENTRIES_MAX);
     let never = filter.code.is_some() && filter.state.is_some_and(|it| it != StateKind::Dead);
     if limit == 0 || never {
@@ -43,13 +79,13 @@ async fn details(
     connection: &mut SqliteConnection,
     filter: &Filter,
     ids: Vec<i64>,
-) -> Result<Vec<Listed>> {
+) -> Result<Vec<MessageSummary>> {
     let found: Vec<ListedColumns> = sqlx::query_as(sql!("list_details"))
         .bind(rows::array(ids.into_iter()))
         .fetch_all(connection)
         .await?;
     let mut items = Vec::with_capacity(found.len());
-    for (id, queue, key, group, created_at, state, attempts, code) in found {
+    for (id, queue, key, group, created_at, state, attempts, code, erased) in found {
         let state = state_kind(&state)?;
         let wanted = filter.state.is_none_or(|wanted| wanted == state)
             && filter
@@ -57,7 +93,7 @@ async fn details(
                 .as_ref()
                 .is_none_or(|wanted| Some(wanted) == code.as_ref());
         if wanted {
-            items.push(Listed {
+            items.push(MessageSummary {
                 id: MessageId(id),
                 queue: rows::queue_name(&queue)?,
                 key,
@@ -65,6 +101,7 @@ async fn details(
                 created_at: rows::timestamp(created_at)?,
                 state,
                 attempts: rows::count(attempts)?,
+                erased,
             });
         }
     }
@@ -80,13 +117,14 @@ type ListedColumns = (
     String,
     i64,
     Option<String>,
+    bool,
 );
 
-/// One more id than asked for, from where the filter finds them soonest, and the smallest id that
+/// One more id than the limit, from where the filter finds them soonest, and the smallest id that
 /// was looked at if there are others below it.
 ///
-/// A key names at most one message of each queue, so what else the filter says of those is looked
-/// at afterwards.
+/// A key names at most one message of each queue, so the rest of the filter is checked
+/// afterwards.
 async fn candidates(
     connection: &mut SqliteConnection,
     walk_max: i64,
@@ -184,4 +222,58 @@ async fn floor(
     let beyond: Option<i64> = query.fetch_optional(connection).await?;
     // A message with more attempts than a page looks at is looked at whole: pages go on.
     Ok(beyond.map(|id| (id + 1).min(below - 1)))
+}
+
+pub(crate) async fn dead(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    before: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<DeadLetter>> {
+    let limit = limit.min(PAGE_ENTRIES_MAX);
+    let letters = dead_letters(connection, filter, before, i64::from(limit) + 1).await?;
+    Ok(page(letters, limit, |letter| letter.message_id))
+}
+
+pub(crate) async fn dead_letters(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    before: Option<Cursor>,
+    count: i64,
+) -> Result<Vec<DeadLetter>> {
+    let statement = match filter.code {
+        Some(_) => sql!("dead_list_code"),
+        None => sql!("dead_list"),
+    };
+    let found: Vec<LetterColumns> = sqlx::query_as(statement)
+        .bind(filter.queue.as_ref().map(QueueName::as_str))
+        .bind(&filter.code)
+        .bind(before.map_or(i64::MAX, |before| before.0))
+        .bind(count)
+        .fetch_all(connection)
+        .await?;
+    found.into_iter().map(letter).collect()
+}
+
+pub(crate) async fn count_dead(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    at_most: u64,
+) -> Result<u64> {
+    let count: i64 = sqlx::query_scalar(sql!("dead_count"))
+        .bind(filter.queue.as_ref().map(QueueName::as_str))
+        .bind(&filter.code)
+        .bind(i64::try_from(at_most).unwrap_or(i64::MAX))
+        .fetch_one(connection)
+        .await?;
+    Ok(count.unsigned_abs())
+}
+
+/// The first `limit` of the items, and where the next page begins if there are more.
+fn page<T>(mut items: Vec<T>, limit: u32, id: impl Fn(&T) -> MessageId) -> Page<T> {
+    let limit = limit as usize;
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| has_more).map(id);
+    Page { items, next }
 }

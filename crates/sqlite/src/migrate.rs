@@ -5,7 +5,10 @@ use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, path::Path};
 use consign_kernel::{
     AppliedMigration, ENGINE, Error, Migration, Result, SchemaStatus, migrations,
 };
-use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteJournalMode};
+use sqlx::{
+    ConnectOptions, Connection, SqliteConnection,
+    sqlite::{SqliteAutoVacuum, SqliteJournalMode},
+};
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::{
@@ -18,9 +21,6 @@ use crate::{
 pub(crate) const ENGINE_MIGRATIONS: &[Migration] = migrations![ENGINE;
     (1, "tables", "../migrations/0001_tables.sql"),
     (2, "append_only", "../migrations/0002_append_only.sql"),
-    (3, "late_and_redrive", "../migrations/0003_late_and_redrive.sql"),
-    (4, "purge", "../migrations/0004_purge.sql"),
-    (5, "pulse", "../migrations/0005_pulse.sql"),
 ];
 
 /// Creates the file if need be and brings its schema up to date.
@@ -33,7 +33,7 @@ pub async fn migrate(options: &SqliteOptions) -> Result<SchemaStatus> {
     Ok(status)
 }
 
-/// How far a database has come; a missing file has come nowhere, and stays missing.
+/// The schema versions of a database; a missing file has none, and is not created.
 pub async fn status(options: &SqliteOptions) -> Result<SchemaStatus> {
     if !options.path().exists() {
         return Ok(SchemaStatus {
@@ -58,7 +58,7 @@ async fn apply(
     connection: &mut SqliteConnection,
     options: &SqliteOptions,
 ) -> error::Result<SchemaStatus> {
-    // Whoever waits here finds the work done when it is let in.
+    // A process that waits here finds the migrations applied.
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     sqlx::query(sql!("schema_version_create"))
         .execute(&mut *transaction)
@@ -98,7 +98,7 @@ async fn apply(
     Ok(after)
 }
 
-/// A step that fails in itself says which it is; a busy or full disk is none of its business.
+/// The error of a step that fails in itself names the step; a busy or full disk is another error.
 fn obstacle(step: &Migration, error: sqlx::Error) -> Failure {
     match error::statement_words(&error) {
         Some(words) => Failure::Refused(Error::Migration {
@@ -142,8 +142,8 @@ async fn read_status(
 
 /// Turning on the write-ahead log needs the file to itself for a moment, and SQLite does not wait
 /// for that by itself.
-/// Makes the file for its owner only; SQLite gives its log the same rights. What cannot be made, SQLite
-/// says why when it opens it.
+/// Makes the file for its owner only; SQLite gives its log the same rights. SQLite returns
+/// the reason when it cannot open it.
 fn make_file(path: &Path) {
     let made = OpenOptions::new()
         .write(true)
@@ -158,6 +158,8 @@ async fn connect_for_migration(options: &SqliteOptions) -> Result<SqliteConnecti
     let connect = options
         .writing()
         .create_if_missing(true)
+        // Only a file without tables takes it; in an older file it would need a VACUUM of the whole.
+        .auto_vacuum(SqliteAutoVacuum::Incremental)
         .journal_mode(SqliteJournalMode::Wal);
     let deadline = Instant::now() + options.busy_timeout;
     loop {

@@ -1,69 +1,122 @@
-//! What people do: requeueing, holding.
+//! Operator actions on messages and leases.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use consign_kernel::{By, MessageId, Move, Moved, QueueName, QueuePolicy, StateKind};
-
-use crate::{
-    error::Result,
-    groups::{NewRun, Want},
-    job::Work,
-    read::Found,
-    rows::{self, Entry},
-    sql,
+use async_trait::async_trait;
+use consign_kernel::{
+    By, EndedLease, Message, MessageId, Move, MoveResult, Operate, QueueName, QueuePolicy,
+    Resolution, StateKind, TokenPrefix, plan::OperatorMove,
 };
 
+use crate::{
+    SqliteStore,
+    error::Result,
+    groups::{GroupMessage, NewBatch},
+    job::Work,
+    read::{self, MessageState},
+    retain::Gone,
+    rows::{self, Entry},
+    sql,
+    store::write,
+};
+
+#[async_trait]
+impl Operate for SqliteStore {
+    async fn requeue(&self, ids: &[MessageId], by: &By) -> consign_kernel::Result<Vec<MoveResult>> {
+        write!(self, "requeue", (ids, by), |work| work.requeue(&ids, &by))
+    }
+
+    async fn hold(&self, ids: &[MessageId], by: &By) -> consign_kernel::Result<Vec<MoveResult>> {
+        write!(self, "hold", (ids, by), |work| work.hold(&ids, &by))
+    }
+
+    async fn unhold(&self, ids: &[MessageId], by: &By) -> consign_kernel::Result<Vec<MoveResult>> {
+        write!(self, "unhold", (ids, by), |work| work.unhold(&ids, &by))
+    }
+
+    async fn resolve(
+        &self,
+        ids: &[MessageId],
+        resolution: &Resolution,
+        by: &By,
+    ) -> consign_kernel::Result<Vec<MoveResult>> {
+        write!(self, "resolve", (ids, resolution, by), |work| work.resolve(
+            &ids,
+            &resolution,
+            &by
+        ))
+    }
+
+    async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> consign_kernel::Result<EndedLease> {
+        write!(self, "end a lease", (prefix, by), |work| work
+            .end_lease(&prefix, &by))
+    }
+
+    async fn reveal(&self, id: MessageId, by: &By) -> consign_kernel::Result<Option<Message>> {
+        write!(self, "show a payload", (by), |work| work.reveal(id, &by))
+    }
+}
+
 impl Work<'_> {
-    pub(crate) async fn requeue(&mut self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
-        self.put_back(ids, by, StateKind::Dead).await
+    /// Moves the dead to ready, or to waiting, with fresh tries.
+    pub async fn requeue(&mut self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.put_back(ids, by, OperatorMove::Requeue).await
     }
 
-    pub(crate) async fn unhold(&mut self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
-        self.put_back(ids, by, StateKind::Held).await
+    pub(crate) async fn unhold(&mut self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.put_back(ids, by, OperatorMove::Unhold).await
     }
 
-    /// Moves the dead or the held to ready, or to waiting where it is not their turn; one run per
+    /// Moves the dead or the held to ready, or to waiting where their group has another head; one batch per
     /// queue.
     async fn put_back(
         &mut self,
         ids: &[MessageId],
         by: &By,
-        from: StateKind,
-    ) -> Result<Vec<Moved>> {
+        kind: OperatorMove,
+    ) -> Result<Vec<MoveResult>> {
         by.validate()?;
         let ids: BTreeSet<MessageId> = ids.iter().copied().collect();
         let found = self.states(&ids).await?;
-        let (action, take) = match from {
-            StateKind::Dead => ("requeue", sql!("dead_take")),
-            _ => ("unhold", sql!("held_take")),
+        let take = match kind {
+            OperatorMove::Requeue => sql!("dead_take"),
+            _ => sql!("held_take"),
         };
-        let there = |id: &&MessageId| found.get(id).is_some_and(|found| found.state == from);
-        let moving: Vec<MessageId> = ids.iter().filter(there).copied().collect();
+        // Only a requeue meets an erased message: it is delivered or dead.
+        let erased = self.erased_among(&ids).await?;
+        let refusal = |id: &MessageId| {
+            let state = found.get(id).map(|found| found.state);
+            let erased = erased.contains(id).then_some(Move::Erased);
+            kind.refusal(state).or(erased)
+        };
+        let moving = ids.iter().filter(|id| refusal(id).is_none());
+        let moving: Vec<MessageId> = moving.copied().collect();
         let actions: Vec<_> = moving
             .iter()
             .map(|id| (Some(&found[id].queue), Some(*id)))
             .collect();
         let queues: BTreeSet<&QueueName> = moving.iter().map(|id| &found[id].queue).collect();
         let policies = self.policies(queues).await?;
-        self.record_actions(by, action, &actions).await?;
+        self.record_actions(by, kind.as_str(), &actions).await?;
         let entries = self.take_out(take, &moving).await?;
-        if from == StateKind::Dead {
+        if kind == OperatorMove::Requeue {
+            let mut gone: BTreeMap<QueueName, Gone> = BTreeMap::new();
+            for id in &moving {
+                let queue = found[id].queue.clone();
+                gone.entry(queue).or_default().revived += 1;
+            }
+            self.count_gone(&gone).await?;
             self.call_requeued(&found, &moving).await?;
         }
         let waiting = self.back_in_line(&found, &entries, &policies).await?;
         let answer = |id: &MessageId| {
-            let answer = match found.get(id).map(|found| found.state) {
-                None => Move::NoSuchMessage,
-                Some(_) if waiting.contains(id) => Move::Moved {
-                    state: StateKind::Waiting,
-                },
-                Some(state) if state == from => Move::Moved {
-                    state: StateKind::Ready,
-                },
-                Some(state) if from == StateKind::Dead => Move::NotDead { state },
-                Some(state) => Move::NotHeld { state },
+            let state = if waiting.contains(id) {
+                StateKind::Waiting
+            } else {
+                StateKind::Ready
             };
-            Moved { id: *id, answer }
+            let answer = refusal(id).unwrap_or(Move::Moved { state });
+            MoveResult { id: *id, answer }
         };
         Ok(ids.iter().map(answer).collect())
     }
@@ -71,7 +124,7 @@ impl Work<'_> {
     /// Calls the hooks of the queues that these messages were put back into.
     async fn call_requeued(
         &mut self,
-        found: &HashMap<MessageId, Found>,
+        found: &HashMap<MessageId, MessageState>,
         moving: &[MessageId],
     ) -> Result<()> {
         for hook in self.components.hooks() {
@@ -84,7 +137,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Takes messages out of the place a statement names; answers with them, by id.
+    /// Takes messages out of the table a statement names; returns them by id.
     pub(crate) async fn take_out(
         &mut self,
         statement: &'static str,
@@ -99,32 +152,32 @@ impl Work<'_> {
             .await?;
         let mut entries = taken
             .into_iter()
-            .map(|(id, tries, attempts)| Entry::new(id, tries, attempts))
+            .map(|(id, tries, attempts)| rows::entry(id, tries, attempts))
             .collect::<Result<Vec<Entry>>>()?;
         entries.sort_by_key(|entry| entry.id);
         Ok(entries)
     }
 
-    /// Makes messages ready now, one run per queue, unless it is not their turn. Answers which wait.
+    /// Makes messages ready now, one batch per queue, unless their group has another head. Returns which wait.
     async fn back_in_line(
         &mut self,
-        found: &HashMap<MessageId, Found>,
+        found: &HashMap<MessageId, MessageState>,
         entries: &[Entry],
         policies: &HashMap<QueueName, QueuePolicy>,
     ) -> Result<BTreeSet<MessageId>> {
         let want = |entry: &Entry| {
-            let Found { queue, group, .. } = &found[&entry.id];
+            let MessageState { queue, group, .. } = &found[&entry.id];
             let group = group.as_deref()?;
-            policies[queue].ordered.then_some(Want {
+            policies[queue].ordered.then_some(GroupMessage {
                 queue,
                 group,
                 entry: *entry,
                 due_at: self.now,
             })
         };
-        let wants: Vec<Want<'_>> = entries.iter().filter_map(want).collect();
-        let turns = self.take_turns(&wants).await?;
-        let refused = wants.iter().zip(turns).filter(|(_, has_turn)| !has_turn);
+        let wants: Vec<GroupMessage<'_>> = entries.iter().filter_map(want).collect();
+        let heads = self.become_heads(&wants).await?;
+        let refused = wants.iter().zip(heads).filter(|(_, is_head)| !is_head);
         let waiting: BTreeSet<MessageId> = refused.map(|(want, _)| want.entry.id).collect();
         let mut by_queue: BTreeMap<&QueueName, Vec<Entry>> = BTreeMap::new();
         for entry in entries.iter().filter(|entry| !waiting.contains(&entry.id)) {
@@ -132,32 +185,31 @@ impl Work<'_> {
             by_queue.entry(queue).or_default().push(*entry);
         }
         let due_at = self.now;
-        let runs: Vec<NewRun<'_>> = by_queue
+        let batches: Vec<NewBatch<'_>> = by_queue
             .iter()
-            .map(|(queue, entries)| NewRun {
+            .map(|(queue, entries)| NewBatch {
                 queue,
                 due_at,
                 entries,
-                apart: false,
+                isolated: false,
             })
             .collect();
-        self.make_ready(&runs).await?;
+        self.make_ready(&batches).await?;
         for queue in by_queue.keys() {
             self.wake(queue, &policies[*queue]);
         }
         Ok(waiting)
     }
 
-    /// Parks ready and waiting messages. A parked message keeps its turn.
-    pub async fn hold(&mut self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
+    /// Holds ready and waiting messages. A held message stays the head.
+    pub async fn hold(&mut self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
         by.validate()?;
         let ids: BTreeSet<MessageId> = ids.iter().copied().collect();
         let found = self.states(&ids).await?;
-        let holdable = |id: &&MessageId| {
-            let state = found.get(id).map(|found| found.state);
-            matches!(state, Some(StateKind::Ready | StateKind::Waiting))
-        };
-        let moving: BTreeSet<MessageId> = ids.iter().filter(holdable).copied().collect();
+        let state = |id: &MessageId| found.get(id).map(|found| found.state);
+        let refusal = |id: &MessageId| OperatorMove::Hold.refusal(state(id));
+        let moving = ids.iter().filter(|id| refusal(id).is_none());
+        let moving: BTreeSet<MessageId> = moving.copied().collect();
         let queues: BTreeSet<&QueueName> = moving.iter().map(|id| &found[id].queue).collect();
         self.policies(queues).await?;
         let waiting: Vec<MessageId> = moving
@@ -172,8 +224,8 @@ impl Work<'_> {
             .copied()
             .collect();
         entries.extend(self.take_from_ready(&ready).await?);
-        let parked = |entry: &Entry| {
-            let Found {
+        let held_rows = |entry: &Entry| {
+            let MessageState {
                 queue,
                 group,
                 state,
@@ -181,45 +233,52 @@ impl Work<'_> {
             let place = group.as_deref().filter(|_| *state == StateKind::Waiting);
             (queue, *entry, place)
         };
-        let parked: Vec<_> = entries.iter().map(parked).collect();
-        self.park(&parked, &by.reason).await?;
+        let held_rows: Vec<_> = entries.iter().map(held_rows).collect();
+        self.put_in_held(&held_rows, &by.reason).await?;
         let actions: Vec<_> = moving
             .iter()
             .map(|id| (Some(&found[id].queue), Some(*id)))
             .collect();
         self.record_actions(by, "hold", &actions).await?;
         let answer = |id: &MessageId| {
-            let answer = match found.get(id).map(|found| found.state) {
-                None => Move::NoSuchMessage,
-                Some(StateKind::Ready | StateKind::Waiting) => Move::Moved {
-                    state: StateKind::Held,
-                },
-                Some(state) => Move::NotHoldable { state },
-            };
-            Moved { id: *id, answer }
+            let state = StateKind::Held;
+            let answer = refusal(id).unwrap_or(Move::Moved { state });
+            MoveResult { id: *id, answer }
         };
         Ok(ids.iter().map(answer).collect())
     }
 
-    /// Takes messages out of their ready runs.
+    /// Records in the audit that a payload was read.
+    pub(crate) async fn reveal(&mut self, id: MessageId, by: &By) -> Result<Option<Message>> {
+        by.validate()?;
+        let message = read::message(&mut *self.connection, id).await?;
+        if let Some(message) = &message {
+            let action = [(Some(&message.queue), Some(id))];
+            self.record_actions(by, "reveal", &action).await?;
+        }
+        Ok(message)
+    }
+
+    /// Takes messages out of their ready batches.
     async fn take_from_ready(&mut self, ids: &BTreeSet<MessageId>) -> Result<Vec<Entry>> {
         let mut taken = Vec::new();
         let mut emptied = Vec::new();
-        for run in self.runs_holding(ids).await? {
+        for batch in self.batches_holding(ids).await? {
             let (leaving, staying): (Vec<Entry>, Vec<Entry>) =
-                (run.entries.iter()).partition(|entry| ids.contains(&entry.id));
+                (batch.entries.iter()).partition(|entry| ids.contains(&entry.id));
             taken.extend(leaving);
-            match staying.is_empty() {
-                true => emptied.push(run.run),
-                false => self.shrink_run(run.run, &staying).await?,
+            if staying.is_empty() {
+                emptied.push(batch.batch)
+            } else {
+                self.shrink_batch(batch.batch, &staying).await?
             }
         }
-        self.remove_runs(&emptied).await?;
+        self.remove_batches(&emptied).await?;
         Ok(taken)
     }
 
     /// Files messages as held, each with the group in which it keeps its place if it waited there.
-    pub(crate) async fn park(
+    pub(crate) async fn put_in_held(
         &mut self,
         entries: &[(&QueueName, Entry, Option<&str>)],
         reason: &str,

@@ -47,7 +47,7 @@ pub struct SqliteOptions {
 impl SqliteOptions {
     /// The database in this file, given as a path or as a URL (`sqlite:queue.db`).
     ///
-    /// A database in memory is refused: its connections would each see another one.
+    /// A database in memory is rejected: its connections would each see another one.
     pub fn new(path_or_url: impl AsRef<str>) -> Result<Self> {
         let text = path_or_url.as_ref();
         let refuse = |why: String| Error::invalid(format!("database {text:?}"), why);
@@ -67,14 +67,14 @@ impl SqliteOptions {
             readers: 4,
             poll_interval: Duration::from_millis(100),
             list_walk_max: 10_000,
-            components: builtin(),
+            components: Components::default(),
         })
     }
 
     /// How long an operation waits for another process's transaction to end; 10 s by default.
     pub fn busy_timeout(self, busy_timeout: Duration) -> Self {
         Self {
-            // SQLite counts milliseconds in 32 bits; nobody waits for three weeks.
+            // SQLite counts milliseconds in 32 bits: three weeks.
             busy_timeout: busy_timeout.min(Duration::from_secs(24 * 3600)),
             ..self
         }
@@ -137,8 +137,8 @@ impl SqliteOptions {
     }
 
     /// A connection for what need not be on the disk when it is answered. Copying the log into the
-    /// file is left to who writes.
-    pub(crate) fn turning(&self) -> SqliteConnectOptions {
+    /// file is left to the writer.
+    pub(crate) fn writing_unsynced(&self) -> SqliteConnectOptions {
         self.reading()
             .synchronous(SqliteSynchronous::Normal)
             .pragma("wal_autocheckpoint", "0")
@@ -155,11 +155,4 @@ impl SqliteOptions {
             .pragma("cache_size", "-32768")
             .row_buffer_size(1_024)
     }
-}
-
-/// The apps that live in this crate.
-fn builtin() -> Components {
-    let mut components = Components::default();
-    components.add(Arc::new(crate::memory::MemoryComponent));
-    components
 }

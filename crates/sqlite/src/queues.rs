@@ -2,19 +2,72 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use consign_kernel::{
-    By, Counts, Error, MessageId, PAGE_ENTRIES_MAX, Queue, QueueName, QueuePolicy, Totals, nearest,
+    By, Counts, Error, MessageId, PAGE_ENTRIES_MAX, Queue, QueueName, QueuePolicy, Queues, Totals,
+    nearest,
 };
 use jiff::Timestamp;
 use sqlx::{FromRow, SqliteConnection, sqlite::SqliteRow};
 
 use crate::{
+    SqliteStore,
     component::Components,
     error::{Failure, Result},
     job::Work,
     rows::{self, QueueColumns},
     sql,
+    store::{snapshot, write},
 };
+
+#[async_trait]
+impl Queues for SqliteStore {
+    async fn put_queue(
+        &self,
+        name: &QueueName,
+        policy: &QueuePolicy,
+        by: &By,
+    ) -> consign_kernel::Result<Queue> {
+        write!(self, "put queue", (name, policy, by), |work| work
+            .put_queue(&name, &policy, &by))
+    }
+
+    async fn pause(&self, name: &QueueName, by: &By) -> consign_kernel::Result<Queue> {
+        write!(self, "pause", (name, by), |work| work.pause(&name, &by))
+    }
+
+    async fn resume(&self, name: &QueueName, by: &By) -> consign_kernel::Result<Queue> {
+        write!(self, "resume", (name, by), |work| work.resume(&name, &by))
+    }
+
+    async fn queue(&self, name: &QueueName) -> consign_kernel::Result<Option<Queue>> {
+        snapshot!(self, "read a queue", |tx| queue(&mut tx, name))
+    }
+
+    async fn queues(
+        &self,
+        after: Option<&QueueName>,
+        limit: u32,
+    ) -> consign_kernel::Result<Vec<(Queue, Counts)>> {
+        let now = self.now();
+        snapshot!(self, "read the queues", |tx| queues(
+            &mut tx, now, after, limit
+        ))
+    }
+
+    async fn queue_counts(
+        &self,
+        name: &QueueName,
+    ) -> consign_kernel::Result<Option<(Queue, Counts)>> {
+        let now = self.now();
+        snapshot!(self, "read a queue", |tx| queue_counts(&mut tx, now, name))
+    }
+
+    async fn totals(&self) -> consign_kernel::Result<Totals> {
+        let now = self.now();
+        snapshot!(self, "read the queues", |tx| totals(&mut tx, now))
+    }
+}
 
 impl Work<'_> {
     /// Creates a queue or changes its policy.
@@ -36,19 +89,23 @@ impl Work<'_> {
             hook.complete_policy(&mut policy);
         }
         policy.validate()?;
-        if let Some(queue) = queue(self.connection, name).await? {
-            let order = |policy: &QueuePolicy| (policy.ordered, policy.on_dead);
-            if order(&queue.policy) != order(&policy) && !self.is_idle(name).await? {
-                return Err(Error::QueueNotEmpty {
-                    queue: name.clone(),
-                }
-                .into());
+        if let Some(queue) = queue(self.connection, name).await?
+            && !queue.policy.orders_like(&policy)
+            && !self.is_idle(name).await?
+        {
+            return Err(Error::QueueNotEmpty {
+                queue: name.clone(),
             }
+            .into());
         }
         let row: QueueColumns = sqlx::query_as(sql!("queue_put"))
             .bind(name.as_str())
             .bind(rows::json(&policy))
             .fetch_one(&mut *self.connection)
+            .await?;
+        // It was begun by another policy.
+        sqlx::query(sql!("departure_give_up"))
+            .execute(&mut *self.connection)
             .await?;
         self.record_actions(by, "queue", &[(Some(name), None)])
             .await?;
@@ -93,7 +150,7 @@ impl Work<'_> {
         rows::queue(row)
     }
 
-    /// Records what a person did to queues or messages.
+    /// Records an operator action on queues or messages.
     pub async fn record_actions(
         &mut self,
         by: &By,
@@ -114,7 +171,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The rules of these queues. Refuses queues of apps that the store was opened without.
+    /// The policies of these queues. Rejects queues of apps that the store was opened without.
     pub async fn policies<'l>(
         &mut self,
         names: impl IntoIterator<Item = &'l QueueName>,
@@ -128,7 +185,7 @@ impl Work<'_> {
     }
 }
 
-/// The rules in rows of name, policy and app.
+/// The policies in rows of name, policy and app.
 pub(crate) fn policies_of(
     rows: &[SqliteRow],
     components: &Components,
@@ -224,7 +281,7 @@ fn counts((waiting, ready, scheduled, leased, held, dead, oldest): Numbers) -> R
     })
 }
 
-/// The refusal of a queue that does not exist, with the nearest name that does.
+/// The error of a queue that does not exist, with the nearest name that does.
 pub(crate) async fn unknown_queue(connection: &mut SqliteConnection, name: &QueueName) -> Failure {
     let names: sqlx::Result<Vec<String>> = sqlx::query_scalar(sql!("queue_names"))
         .fetch_all(connection)

@@ -1,27 +1,30 @@
-//! Reading: where a message is, and lists.
+//! What is recorded about a message, and what is leased.
 
 use std::collections::{BTreeSet, HashMap};
 
+use async_trait::async_trait;
 use consign_kernel::{
-    Attempt, AttemptOutcome, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter,
-    LastAttempt, LeaseView, Message, MessageId, PAGE_ENTRIES_MAX, Page, QueueName, State,
-    StateKind, Token,
+    Attempt, AttemptOutcome, AuditEntry, DeadLetter, Explanation, Fence, LastAttempt, LateResult,
+    LeaseView, Message, MessageId, QueueName, Read, State, StateKind, Token,
 };
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
 use crate::{
+    SqliteStore,
+    erase::erasure,
     error::{Failure, Result},
     job::Work,
-    queues,
+    late, queues,
     rows::{self, AttemptColumns, AuditColumns, Entry},
     sql,
+    store::snapshot,
 };
 
 /// A message and where it is.
 #[derive(Debug)]
-pub struct Found {
+pub struct MessageState {
     /// Its queue.
     pub queue: QueueName,
     /// Its group.
@@ -30,16 +33,50 @@ pub struct Found {
     pub state: StateKind,
 }
 
-/// A ready run that holds a message somebody looks for.
-pub(crate) struct HoldingRun {
-    pub(crate) run: i64,
+/// A ready batch that holds a message of a query.
+pub(crate) struct FoundBatch {
+    pub(crate) batch: i64,
     pub(crate) due_at: Timestamp,
     pub(crate) entries: Vec<Entry>,
 }
 
+#[async_trait]
+impl Read for SqliteStore {
+    async fn explain(&self, id: MessageId) -> consign_kernel::Result<Option<Explanation>> {
+        let now = self.now();
+        snapshot!(self, "explain", |tx| explain(&mut tx, now, id))
+    }
+
+    async fn history(&self, id: MessageId) -> consign_kernel::Result<Vec<Attempt>> {
+        snapshot!(self, "read the history", |tx| history(&mut tx, id))
+    }
+
+    async fn late(&self, id: MessageId) -> consign_kernel::Result<Vec<LateResult>> {
+        snapshot!(self, "read late results", |tx| late::late(&mut tx, id))
+    }
+
+    async fn leases(&self, limit: u32) -> consign_kernel::Result<Vec<LeaseView>> {
+        snapshot!(self, "list the leases", |tx| leases(&mut tx, limit))
+    }
+
+    async fn audit(
+        &self,
+        id: Option<MessageId>,
+        before: Option<i64>,
+        limit: u32,
+    ) -> consign_kernel::Result<Vec<AuditEntry>> {
+        snapshot!(self, "read the audit", |tx| audit(
+            &mut tx, id, before, limit
+        ))
+    }
+}
+
 impl Work<'_> {
     /// Where these messages are; those that do not exist are left out.
-    pub async fn states(&mut self, ids: &BTreeSet<MessageId>) -> Result<HashMap<MessageId, Found>> {
+    pub async fn states(
+        &mut self,
+        ids: &BTreeSet<MessageId>,
+    ) -> Result<HashMap<MessageId, MessageState>> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -51,7 +88,7 @@ impl Work<'_> {
             let (queue, state) = (rows::queue_name(&queue)?, state_kind(&state)?);
             Ok((
                 MessageId(id),
-                Found {
+                MessageState {
                     queue,
                     group,
                     state,
@@ -61,18 +98,18 @@ impl Work<'_> {
         found.into_iter().map(row).collect()
     }
 
-    pub(crate) async fn runs_holding(
+    pub(crate) async fn batches_holding(
         &mut self,
         ids: &BTreeSet<MessageId>,
-    ) -> Result<Vec<HoldingRun>> {
-        runs_holding(self.connection, ids).await
+    ) -> Result<Vec<FoundBatch>> {
+        batches_holding(self.connection, ids).await
     }
 }
 
-async fn runs_holding(
+async fn batches_holding(
     connection: &mut SqliteConnection,
     ids: &BTreeSet<MessageId>,
-) -> Result<Vec<HoldingRun>> {
+) -> Result<Vec<FoundBatch>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -85,15 +122,15 @@ async fn runs_holding(
         .bind(needle)
         .fetch_all(connection)
         .await?;
-    let run = |(run, due_at, ids, tries, attempts): (i64, i64, String, String, String)| {
-        let what = || format!("ready run {run}");
-        Ok(HoldingRun {
-            run,
+    let batch = |(batch, due_at, ids, tries, attempts): (i64, i64, String, String, String)| {
+        let what = || format!("ready batch {batch}");
+        Ok(FoundBatch {
+            batch,
             due_at: rows::timestamp(due_at)?,
             entries: rows::entries(&what, &ids, &tries, &attempts)?,
         })
     };
-    found.into_iter().map(run).collect()
+    found.into_iter().map(batch).collect()
 }
 
 /// Why a message is where it is.
@@ -125,6 +162,7 @@ pub async fn explain(
         queue,
         attempts: last_attempt.as_ref().map_or(0, |last| last.attempt_no),
         last_attempt,
+        erased: erasure(connection, id).await?,
         now,
     }))
 }
@@ -186,9 +224,9 @@ async fn unfinished(connection: &mut SqliteConnection, id: MessageId) -> Result<
             expires_at: lease.expires_at,
         });
     }
-    let runs = runs_holding(connection, &BTreeSet::from([id])).await?;
-    match runs.first() {
-        Some(HoldingRun { due_at, .. }) => Ok(State::Ready { due_at: *due_at }),
+    let batches = batches_holding(connection, &BTreeSet::from([id])).await?;
+    match batches.first() {
+        Some(FoundBatch { due_at, .. }) => Ok(State::Ready { due_at: *due_at }),
         None => Err(Failure::corrupt(format!("message {id} is in no place"))),
     }
 }
@@ -232,37 +270,6 @@ pub(crate) async fn history(
         .fetch_all(connection)
         .await?;
     found.into_iter().map(rows::attempt).collect()
-}
-
-pub(crate) async fn dead(
-    connection: &mut SqliteConnection,
-    filter: &Filter,
-    before: Option<Cursor>,
-    limit: u32,
-) -> Result<Page<DeadLetter>> {
-    let limit = limit.min(PAGE_ENTRIES_MAX);
-    let letters = dead_letters(connection, filter, before, i64::from(limit) + 1).await?;
-    Ok(page(letters, limit, |letter| letter.message_id))
-}
-
-pub(crate) async fn dead_letters(
-    connection: &mut SqliteConnection,
-    filter: &Filter,
-    before: Option<Cursor>,
-    count: i64,
-) -> Result<Vec<DeadLetter>> {
-    let statement = match filter.code {
-        Some(_) => sql!("dead_list_code"),
-        None => sql!("dead_list"),
-    };
-    let found: Vec<LetterColumns> = sqlx::query_as(statement)
-        .bind(filter.queue.as_ref().map(QueueName::as_str))
-        .bind(&filter.code)
-        .bind(before.map_or(i64::MAX, |before| before.0))
-        .bind(count)
-        .fetch_all(connection)
-        .await?;
-    found.into_iter().map(letter).collect()
 }
 
 /// Message, queue, when, attempt, code, detail.
@@ -334,13 +341,4 @@ pub(crate) async fn audit(
 pub(crate) fn state_kind(word: &str) -> Result<StateKind> {
     word.parse()
         .map_err(|error| Failure::corrupt(format!("{error}")))
-}
-
-/// The first `limit` of the items, and where the next page begins if there are more.
-fn page<T>(mut items: Vec<T>, limit: u32, id: impl Fn(&T) -> MessageId) -> Page<T> {
-    let limit = limit as usize;
-    let has_more = items.len() > limit;
-    items.truncate(limit);
-    let next = items.last().filter(|_| has_more).map(id);
-    Page { items, next }
 }

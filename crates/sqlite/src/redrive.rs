@@ -1,24 +1,71 @@
 //! Requeueing the dead by filter, step by step.
 
+use async_trait::async_trait;
+use consign_failpoint::kill_at;
 use consign_kernel::{
     By, DeadLetter, Error, Filter, MessageId, Move, PAGE_ENTRIES_MAX, QueueName, Redrive,
-    RedriveId, RedrivePlan, RedriveState, redrive_by,
+    RedriveId, RedrivePlan, RedriveState, Redrives, redrive_by,
 };
 use jiff::Timestamp;
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 
 use crate::{
+    SqliteStore,
     error::{Failure, Result},
     job::Work,
+    list::count_dead,
     queues,
     read::{LetterColumns, letter},
     rows, sql,
+    store::{snapshot, write},
 };
 
 /// A redrive, and the time up to which its rate is used up.
-struct Paced {
+struct PacedRedrive {
     redrive: Redrive,
     paced_at: Timestamp,
+}
+
+#[async_trait]
+impl Redrives for SqliteStore {
+    async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> consign_kernel::Result<Redrive> {
+        write!(self, "start a redrive", (plan, by), |work| work
+            .start_redrive(&plan, &by))
+    }
+
+    async fn step_redrive(&self, limit: u32) -> consign_kernel::Result<Option<Redrive>> {
+        let stepped = write!(self, "step a redrive", (), |work| work.step_redrive(limit))?;
+        kill_at("redrive_committed");
+        Ok(stepped)
+    }
+
+    async fn stop_redrive(&self, id: RedriveId, by: &By) -> consign_kernel::Result<Redrive> {
+        write!(self, "stop a redrive", (by), |work| work
+            .stop_redrive(id, &by))
+    }
+
+    async fn resume_redrive(&self, id: RedriveId, by: &By) -> consign_kernel::Result<Redrive> {
+        write!(self, "resume a redrive", (by), |work| work
+            .resume_redrive(id, &by))
+    }
+
+    async fn first_dead(
+        &self,
+        plan: &RedrivePlan,
+        limit: u32,
+    ) -> consign_kernel::Result<Vec<DeadLetter>> {
+        snapshot!(self, "list what a redrive would take", |tx| {
+            first_dead(&mut tx, plan, limit)
+        })
+    }
+
+    async fn redrive(&self, id: RedriveId) -> consign_kernel::Result<Option<Redrive>> {
+        snapshot!(self, "read a redrive", |tx| redrive(&mut tx, id))
+    }
+
+    async fn redrives(&self, limit: u32) -> consign_kernel::Result<Vec<Redrive>> {
+        snapshot!(self, "list the redrives", |tx| redrives(&mut tx, limit))
+    }
 }
 
 impl Work<'_> {
@@ -47,7 +94,7 @@ impl Work<'_> {
             .bind(rows::micros(self.now))
             .fetch_one(&mut *self.connection)
             .await?;
-        let Paced { redrive, .. } = self.known_redrive(RedriveId(id)).await?;
+        let PacedRedrive { redrive, .. } = self.known_redrive(RedriveId(id)).await?;
         self.record_redrive("start_redrive", &redrive, by).await?;
         Ok(redrive)
     }
@@ -64,7 +111,7 @@ impl Work<'_> {
             .fetch_all(&mut *self.connection)
             .await?;
         for row in running {
-            let Paced { redrive, paced_at } = Paced::from_row(&row)?;
+            let PacedRedrive { redrive, paced_at } = PacedRedrive::from_row(&row)?;
             let count = redrive.step_len(limit, paced_at, now);
             if count == 0 {
                 continue;
@@ -112,15 +159,17 @@ impl Work<'_> {
 
     pub(crate) async fn stop_redrive(&mut self, id: RedriveId, by: &By) -> Result<Redrive> {
         let (from, to) = (RedriveState::Running, RedriveState::Stopped);
-        self.turn_redrive(id, by, "stop_redrive", from, to).await
+        self.set_redrive_state(id, by, "stop_redrive", from, to)
+            .await
     }
 
     pub(crate) async fn resume_redrive(&mut self, id: RedriveId, by: &By) -> Result<Redrive> {
         let (from, to) = (RedriveState::Stopped, RedriveState::Running);
-        self.turn_redrive(id, by, "resume_redrive", from, to).await
+        self.set_redrive_state(id, by, "resume_redrive", from, to)
+            .await
     }
 
-    async fn turn_redrive(
+    async fn set_redrive_state(
         &mut self,
         id: RedriveId,
         by: &By,
@@ -129,7 +178,7 @@ impl Work<'_> {
         to: RedriveState,
     ) -> Result<Redrive> {
         RedrivePlan::validate_by(by)?;
-        let Paced { mut redrive, .. } = self.known_redrive(id).await?;
+        let PacedRedrive { mut redrive, .. } = self.known_redrive(id).await?;
         if redrive.state == from {
             redrive.state = to;
             redrive.updated_at = self.now;
@@ -139,7 +188,7 @@ impl Work<'_> {
         Ok(redrive)
     }
 
-    async fn known_redrive(&mut self, id: RedriveId) -> Result<Paced> {
+    async fn known_redrive(&mut self, id: RedriveId) -> Result<PacedRedrive> {
         let found = one(self.connection, id).await?;
         found.ok_or_else(|| Error::UnknownRedrive { id }.into())
     }
@@ -166,7 +215,7 @@ impl Work<'_> {
     }
 }
 
-impl Paced {
+impl PacedRedrive {
     fn from_row(row: &SqliteRow) -> Result<Self> {
         let word: &str = row.try_get("state")?;
         let state = RedriveState::from_word(word)
@@ -203,12 +252,12 @@ impl Paced {
     }
 }
 
-async fn one(connection: &mut SqliteConnection, id: RedriveId) -> Result<Option<Paced>> {
+async fn one(connection: &mut SqliteConnection, id: RedriveId) -> Result<Option<PacedRedrive>> {
     let found = sqlx::query(sql!("redrive_get"))
         .bind(id.0)
         .fetch_optional(connection)
         .await?;
-    found.as_ref().map(Paced::from_row).transpose()
+    found.as_ref().map(PacedRedrive::from_row).transpose()
 }
 
 pub(crate) async fn redrive(
@@ -226,22 +275,8 @@ pub(crate) async fn redrives(
         .bind(limit.min(PAGE_ENTRIES_MAX))
         .fetch_all(connection)
         .await?;
-    let paced = found.iter().map(Paced::from_row);
+    let paced = found.iter().map(PacedRedrive::from_row);
     paced.map(|paced| Ok(paced?.redrive)).collect()
-}
-
-pub(crate) async fn count_dead(
-    connection: &mut SqliteConnection,
-    filter: &Filter,
-    at_most: u64,
-) -> Result<u64> {
-    let count: i64 = sqlx::query_scalar(sql!("dead_count"))
-        .bind(filter.queue.as_ref().map(QueueName::as_str))
-        .bind(&filter.code)
-        .bind(i64::try_from(at_most).unwrap_or(i64::MAX))
-        .fetch_one(connection)
-        .await?;
-    Ok(count.unsigned_abs())
 }
 
 /// What a redrive of this plan would take first.

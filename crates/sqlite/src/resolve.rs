@@ -1,10 +1,10 @@
-//! What a person found out about held messages.
+//! Resolving held messages: an operator records their outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use consign_kernel::{
-    By, Error, Fence, MessageId, Move, Moved, Payload, QueueName, QueuePolicy, Report, Resolution,
-    StateKind, Token, after_resolution, codes,
+    By, Error, Fence, MessageId, Move, MoveResult, Payload, QueueName, QueuePolicy, Report,
+    Resolution, Token, after_resolution, codes, plan::OperatorMove,
 };
 use serde_json::Value;
 use sqlx::Row;
@@ -19,14 +19,14 @@ use crate::{
 };
 
 impl Work<'_> {
-    /// Settles held messages as a person says, under a lease of the person's own (in each queue) that
-    /// is taken and over in this transaction.
+    /// Settles held messages under a lease in the operator's name (in each queue) that
+    /// is taken and ended in this transaction.
     pub(crate) async fn resolve(
         &mut self,
         ids: &[MessageId],
         resolution: &Resolution,
         by: &By,
-    ) -> Result<Vec<Moved>> {
+    ) -> Result<Vec<MoveResult>> {
         by.validate()?;
         let ids: BTreeSet<MessageId> = ids.iter().copied().collect();
         resolution.validate(ids.len())?;
@@ -40,13 +40,11 @@ impl Work<'_> {
                 resolution.refuse_result(queue)?;
             }
         }
-        let held = |id: &&MessageId| {
-            found
-                .get(id)
-                .is_some_and(|found| found.state == StateKind::Held)
-        };
-        let moving: Vec<MessageId> = ids.iter().filter(held).copied().collect();
-        // What is refused is refused before the first write.
+        let state = |id: &MessageId| found.get(id).map(|found| found.state);
+        let refusal = |id: &MessageId| OperatorMove::Resolve.refusal(state(id));
+        let moving = ids.iter().filter(|id| refusal(id).is_none());
+        let moving: Vec<MessageId> = moving.copied().collect();
+        // Everything is validated before the first write.
         let queues: BTreeSet<&QueueName> = moving.iter().map(|id| &found[id].queue).collect();
         let mut policies = self.policies(queues).await?;
         let mut results = BTreeMap::new();
@@ -64,7 +62,7 @@ impl Work<'_> {
             .map(|id| (Some(&found[id].queue), Some(*id)))
             .collect();
         self.record_actions(by, "resolve", &actions).await?;
-        let state = resolution.state();
+        let resolved = resolution.state();
         for (queue, entries) in by_queue {
             let policy = policies.remove(queue).ok_or_else(|| {
                 Failure::corrupt(format!("held messages are in unknown queue {queue}"))
@@ -73,12 +71,8 @@ impl Work<'_> {
             self.settle_all(lease, resolution, &results, by).await?;
         }
         let answer = |id: &MessageId| {
-            let answer = match found.get(id).map(|found| found.state) {
-                None => Move::NoSuchMessage,
-                Some(StateKind::Held) => Move::Moved { state },
-                Some(state) => Move::NotHeld { state },
-            };
-            Moved { id: *id, answer }
+            let answer = refusal(id).unwrap_or(Move::Moved { state: resolved });
+            MoveResult { id: *id, answer }
         };
         Ok(ids.iter().map(answer).collect())
     }
@@ -141,7 +135,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What the attempt keeps of a person's resolution, if the queue has an app.
+    /// The result that the attempt keeps of the resolution, if the queue has an app.
     async fn result_of(
         &mut self,
         queue: &QueueName,

@@ -1,53 +1,25 @@
 //! Rows and what they mean: times, parallel arrays, leases.
 
-use std::{borrow::Cow, collections::BTreeSet, str::FromStr, time::Duration};
+use std::{collections::BTreeSet, str::FromStr};
 
 use consign_kernel::{
     Attempt, AttemptOutcome, AuditEntry, Fence, MessageId, Payload, Queue, QueueName, QueuePolicy,
     Token, stored_result,
 };
-use consign_memory::uri::{mask_credentials, mask_credentials_in, may_hold_credentials};
-use jiff::{SignedDuration, Timestamp};
-use serde::{Serialize, de::DeserializeOwned};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::error::{Failure, Result};
 
-/// A text without the credentials that URIs in it hold.
-pub fn masked(text: &str) -> Cow<'_, str> {
-    mask_credentials(text)
-}
+pub use consign_kernel::plan::{Entry, later};
 
-/// A document as a column holds it, without the credentials that URIs in it hold.
-pub fn masked_json(document: &impl Serialize) -> String {
-    let text = json(document);
-    if !may_hold_credentials(&text) {
-        return text;
-    }
-    let value = serde_json::to_value(document);
-    let mut value = value.expect("invariant: what has a text has a value");
-    mask_credentials_in(&mut value);
-    json(&value)
-}
-
-/// A message on its way, with what must travel along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    pub id: MessageId,
-    /// Attempts that count toward the queue's limit.
-    pub tries: u32,
-    /// Attempt rows written so far.
-    pub attempts: u32,
-}
-
-impl Entry {
-    pub(crate) fn new(id: i64, tries: i64, attempts: i64) -> Result<Self> {
-        Ok(Self {
-            id: MessageId(id),
-            tries: count(tries)?,
-            attempts: count(attempts)?,
-        })
-    }
+pub(crate) fn entry(id: i64, tries: i64, attempts: i64) -> Result<Entry> {
+    Ok(Entry {
+        id: MessageId(id),
+        tries: count(tries)?,
+        attempts: count(attempts)?,
+    })
 }
 
 /// Entries as the three arrays of a row.
@@ -87,7 +59,7 @@ pub(crate) fn entries(
     }
     let parallel = ids.into_iter().zip(tries).zip(attempts);
     parallel
-        .map(|((id, tries), attempts)| Entry::new(id, tries, attempts))
+        .map(|((id, tries), attempts)| entry(id, tries, attempts))
         .collect()
 }
 
@@ -115,7 +87,7 @@ pub fn numbers(what: &dyn Fn() -> String, text: &str) -> Result<Vec<i64>> {
     serde_json::from_str(text).map_err(|error| Failure::corrupt(format!("{}: {error}", what())))
 }
 
-/// Rows for a statement that takes them apart with `json_each`.
+/// Rows for a statement that unnests them with `json_each`.
 pub fn json(rows: &impl serde::Serialize) -> String {
     serde_json::to_string(rows).expect("invariant: rows serialise")
 }
@@ -131,13 +103,6 @@ pub fn micros(at: Timestamp) -> i64 {
 pub fn timestamp(micros: i64) -> Result<Timestamp> {
     Timestamp::from_microsecond(micros)
         .map_err(|_| Failure::corrupt(format!("{micros} is not a time in microseconds")))
-}
-
-/// `now` plus a duration, in microseconds; at the end of the calendar at the latest.
-pub fn later(now: Timestamp, by: Duration) -> Timestamp {
-    let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
-    now.saturating_add(SignedDuration::from_micros(micros))
-        .expect("invariant: adding a duration saturates")
 }
 
 pub fn queue_name(name: &str) -> Result<QueueName> {
@@ -169,7 +134,7 @@ pub(crate) fn queue((name, text, paused_at): QueueColumns) -> Result<Queue> {
     })
 }
 
-/// A lease as stored, with the rules of its queue.
+/// A lease as stored, with the policy of its queue.
 #[derive(Clone, Debug)]
 pub struct LeaseRow {
     pub fence: Fence,
@@ -180,7 +145,7 @@ pub struct LeaseRow {
     pub expires_at: Timestamp,
     pub entries: Vec<Entry>,
     pub begun: BTreeSet<MessageId>,
-    /// Whether the sink may have been called for anything in it without a word.
+    /// Whether the sink may have been called for its messages without a recorded start.
     pub presumed_begun: bool,
     pub policy: QueuePolicy,
 }
@@ -235,13 +200,6 @@ impl LeaseRow {
             begun: numbers(&what, &begun)?.into_iter().map(MessageId).collect(),
             presumed_begun,
         })
-    }
-
-    /// Those of `ids` that this lease does not hold, sorted, each once.
-    pub fn strangers(&self, ids: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
-        let held: BTreeSet<MessageId> = self.entries.iter().map(|entry| entry.id).collect();
-        let asked: BTreeSet<MessageId> = ids.collect();
-        asked.difference(&held).copied().collect()
     }
 }
 

@@ -15,10 +15,10 @@ use tokio::{
 
 use crate::{error::Result, options::Clock, rows::micros, sql};
 
-/// Who waits for which queue in this process.
+/// The waits of this process, by queue.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    bells: Mutex<HashMap<QueueName, Arc<Notify>>>,
+    channels: Mutex<HashMap<QueueName, Arc<Notify>>>,
     /// How often they look for what other processes wrote.
     poll_interval: Duration,
 }
@@ -26,27 +26,33 @@ pub(crate) struct Waiters {
 impl Waiters {
     pub(crate) fn new(poll_interval: Duration) -> Self {
         Self {
-            bells: Mutex::default(),
+            channels: Mutex::default(),
             poll_interval,
         }
     }
 
-    /// Wakes everybody who waits for one of these queues.
+    /// Wakes every wait for one of these queues.
     pub(crate) fn wake(&self, queues: &BTreeSet<QueueName>) {
         if queues.is_empty() {
             return;
         }
-        let bells = self.bells.lock().expect("invariant: no panic while waking");
+        let channels = self
+            .channels
+            .lock()
+            .expect("invariant: no panic while waking");
         for queue in queues {
-            if let Some(bell) = bells.get(queue) {
-                bell.notify_waiters();
+            if let Some(channel) = channels.get(queue) {
+                channel.notify_waiters();
             }
         }
     }
 
-    fn bell(&self, queue: &QueueName) -> Arc<Notify> {
-        let mut bells = self.bells.lock().expect("invariant: no panic while waking");
-        Arc::clone(bells.entry(queue.clone()).or_default())
+    fn channel(&self, queue: &QueueName) -> Arc<Notify> {
+        let mut channels = self
+            .channels
+            .lock()
+            .expect("invariant: no panic while waking");
+        Arc::clone(channels.entry(queue.clone()).or_default())
     }
 
     /// Returns `true` once the queue may have work, `false` after `timeout`.
@@ -58,11 +64,11 @@ impl Waiters {
         timeout: Duration,
     ) -> Result<bool> {
         let deadline = Instant::now() + timeout.min(Duration::from_secs(24 * 3600));
-        let bell = self.bell(queue);
+        let channel = self.channel(queue);
         loop {
-            // Listening begins before looking: what is enqueued in between rings the bell.
-            let mut ring = std::pin::pin!(bell.notified());
-            ring.as_mut().enable();
+            // Subscribe before polling: what is enqueued in between notifies the channel.
+            let mut notified = std::pin::pin!(channel.notified());
+            notified.as_mut().enable();
             let next: Option<i64> = sqlx::query_scalar(sql!("due_next"))
                 .bind(queue.as_str())
                 .fetch_one(readers)
@@ -78,8 +84,8 @@ impl Waiters {
             let pause = until_due.map_or(self.poll_interval, |until| until.min(self.poll_interval));
             let next_look = Instant::now() + pause;
             tokio::select! {
-                // Somebody else may have been faster, or it is not due yet: look again.
-                () = ring => {}
+                // Another worker may have been faster, or it is not due yet: poll again.
+                () = notified => {}
                 () = sleep_until(next_look.min(deadline)) => {}
             }
         }

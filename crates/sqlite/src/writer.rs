@@ -6,7 +6,7 @@
 //! the disk is busy share the next trip to the disk instead of queueing for one each.
 //!
 //! The jobs run on a thread of their own, not on the caller's runtime, so a dropped future drops
-//! only the wish for an answer: a job that has begun runs to its end, one that has not is skipped,
+//! only the answer: a job that has begun runs to its end, one that has not is skipped,
 //! and no transaction is ever left open.
 
 use std::{
@@ -16,6 +16,7 @@ use std::{
     thread,
 };
 
+use consign_failpoint::kill_at;
 use consign_kernel::Error;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::{
@@ -25,8 +26,7 @@ use tokio::{
 
 use crate::{
     error::{Failure, closed, from_commit, from_shared, is_busy},
-    fail,
-    job::{Job, Ran, TypedJob, Work, WorkFuture},
+    job::{Job, JobEnd, TypedJob, Work, WorkFuture},
     options::{Clock, SqliteOptions},
     wait::Waiters,
 };
@@ -153,7 +153,7 @@ impl Driver {
         }
     }
 
-    /// Answers every job unless one of them failed; then nothing was written, and nothing is said.
+    /// Answers every job unless one of them failed; then nothing was written or answered.
     async fn try_group(&mut self, group: &mut [Box<dyn Job>]) -> Result<(), Error> {
         let mut connection = match self.connect().await {
             Ok(connection) => connection,
@@ -176,30 +176,28 @@ impl Driver {
             let ran = group[index].run(&mut work).await;
             has_begun = work.has_begun();
             match ran {
-                Ran::Done => {}
+                JobEnd::Done => {}
                 // The transaction of the group is committed with what this job did in it.
-                Ran::Refused => assert_eq!(
+                JobEnd::Refused => assert_eq!(
                     changes,
                     changes_in_tests(&mut connection).await,
                     "invariant: {} was refused after it had written",
                     group[index].attempted()
                 ),
                 // The one error that is certain to be of the BEGIN, which all of them share.
-                Ran::Failed(Failure::Database(error)) if !has_begun && is_busy(&error) => {
+                JobEnd::Failed(Failure::Database(error)) if !has_begun && is_busy(&error) => {
                     self.connection = Some(connection);
                     answer_all(group, error, from_shared);
                     return Ok(());
                 }
-                Ran::Failed(failure) => {
+                JobEnd::Failed(failure) => {
                     self.roll_back(connection, &failure).await;
                     return Err(failure.during(group[index].attempted()));
                 }
             }
         }
         let attempted = group[0].attempted();
-        fail::point_of(attempted, "settle", "settle_before_commit");
-        fail::point_of(attempted, "step a redrive", "redrive_before_commit");
-        fail::point_before_commit(attempted);
+        kill_before_commit(attempted);
         if has_begun && let Err(error) = sqlx::query("COMMIT").execute(&mut connection).await {
             answer_all(group, error, from_commit);
             return Ok(());
@@ -233,8 +231,21 @@ impl Driver {
     }
 }
 
+/// The failpoints between the writes of an operation and its commit, in builds with debug assertions:
+/// a release build does not name them.
+fn kill_before_commit(attempted: &str) {
+    if cfg!(debug_assertions) {
+        match attempted {
+            "settle" => kill_at("settle_before_commit"),
+            "step a redrive" => kill_at("redrive_before_commit"),
+            _ => {}
+        }
+        kill_at(&format!("before_commit:{attempted}"));
+    }
+}
+
 /// How many rows the connection has changed, in builds with debug assertions: every test of the
-/// store checks that an operation that is refused wrote nothing. Zero in a release build, where
+/// store checks that a rejected operation wrote nothing. Zero in a release build, where
 /// the statement would be paid by each job.
 async fn changes_in_tests(connection: &mut SqliteConnection) -> i64 {
     if cfg!(debug_assertions) {
@@ -244,7 +255,7 @@ async fn changes_in_tests(connection: &mut SqliteConnection) -> i64 {
     0
 }
 
-/// Tells every job of the error that befell all of them.
+/// Sends every job the error that they share.
 fn answer_all(
     group: &mut [Box<dyn Job>],
     error: sqlx::Error,

@@ -1,11 +1,11 @@
-//! A broker of orders, and a rail of payments, that does what it is told and remembers what it did.
+//! A scripted broker of orders, and rail of payments, that records what it did.
 
 mod journal;
 mod order;
 mod payment;
 mod process;
 mod step;
-mod ware;
+mod submission;
 mod wire;
 
 use std::{net::SocketAddr, path::PathBuf, process::Command, sync::Mutex, time::Duration};
@@ -28,9 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A broker in a process of its own, killed when this value is dropped.
 ///
-/// It takes orders by `POST`, with their key in the header `Idempotency-Key`, and tells what became
+/// It takes orders by `POST`, with their key in the header `Idempotency-Key`, and reports what became
 /// of one by `GET .../KEY`. It writes down every send and every execution before it answers, so a
-/// killed broker that is started again has forgotten nothing. What it does about an order is said by
+/// killed broker that is started again has forgotten nothing. What it does about an order is set by
 /// the order's tags ([`Step`]), about all of them by [`tell`](Self::tell).
 ///
 /// It is a rail as well: payments are posted to [`payments_url`](Self::payments_url), their steps in
@@ -71,7 +71,7 @@ impl HonestBroker {
                 Err(output) => log = output,
             }
         }
-        panic!("the broker did not start; it said:\n{log}");
+        panic!("the broker did not start; its output:\n{log}");
     }
 
     /// Where orders are sent.
@@ -79,9 +79,9 @@ impl HonestBroker {
         format!("http://{}/orders", self.address)
     }
 
-    /// Where payments are sent; asked about one below it.
+    /// The URL for payments; their status is below it.
     pub fn payments_url(&self) -> String {
-        format!("http://{}{}", self.address, ware::PAYMENTS)
+        format!("http://{}{}", self.address, submission::PAYMENTS)
     }
 
     /// Where it listens.
@@ -98,14 +98,17 @@ impl HonestBroker {
     pub async fn start_again(&mut self) {
         self.daemon = spawn(&self.directory, self.address, self.command);
         if let Err(log) = self.daemon.accepts(self.address).await {
-            panic!("the broker did not return; it said:\n{log}");
+            panic!("the broker did not return; its output:\n{log}");
         }
     }
 
     /// Changes how it treats all orders.
     pub async fn tell(&self, change: impl FnOnce(&mut BrokerManner)) {
         let body = {
-            let mut manner = self.manner.lock().expect("nobody panics with it");
+            let mut manner = self
+                .manner
+                .lock()
+                .expect("invariant: no panic under this lock");
             change(&mut manner);
             serde_json::to_string(&*manner).expect("a manner is JSON")
         };
@@ -116,9 +119,15 @@ impl HonestBroker {
         );
         let mut stream = TcpStream::connect(self.address).await.expect("connect");
         let mut answer = [0; 12];
-        stream.write_all(request.as_bytes()).await.expect("tell it");
+        stream
+            .write_all(request.as_bytes())
+            .await
+            .expect("set its behaviour");
         stream.read_exact(&mut answer).await.expect("be answered");
-        assert_eq!(&answer, b"HTTP/1.1 200", "the broker was told nonsense");
+        assert_eq!(
+            &answer, b"HTTP/1.1 200",
+            "the broker rejected its behaviour"
+        );
     }
 
     /// What has happened so far.

@@ -53,7 +53,7 @@ impl Browser {
         Self::launch(json!({"mobileEmulation": {"deviceMetrics": screen}})).await
     }
 
-    /// As somebody has it who lets no page run scripts. What a test runs in a page is no part of it
+    /// With scripts disabled. What a test runs in a page is not affected
     /// and runs all the same.
     pub async fn without_scripts() -> Self {
         let blocked = 2;
@@ -140,7 +140,7 @@ impl Browser {
             let answer = self.run(&body, arguments.clone()).await;
             (answer == Ok(Value::Bool(true))).then_some(())
         };
-        // The console often knows why.
+        // The console often has the reason.
         if tokio::time::timeout(DEADLINE, eventually_some(what, DEADLINE * 2, holds))
             .await
             .is_err()
@@ -156,7 +156,7 @@ impl Browser {
     pub async fn sees(&self, css: &str, words: &str) {
         let expression = "[...document.querySelectorAll(arguments[0])]\
              .some(it => it.innerText.includes(arguments[1]))";
-        let what = format!("{css} says {words:?}");
+        let what = format!("{css} shows {words:?}");
         self.until(&what, expression, json!([css, words])).await;
     }
 
@@ -166,12 +166,12 @@ impl Browser {
         self.script(body, json!([css])).await == Value::Bool(true)
     }
 
-    /// Clicks on an element as soon as it is there. Returns when what it leads to is loaded.
+    /// Clicks on an element as soon as it exists. Returns when the next page is loaded.
     pub async fn click(&self, css: &str) {
         self.act(css, "click", &json!({})).await;
     }
 
-    /// Writes into a field as soon as it is there.
+    /// Writes into a field as soon as it exists.
     pub async fn write(&self, css: &str, text: &str) {
         self.act(css, "value", &json!({ "text": text })).await;
     }
@@ -224,7 +224,7 @@ impl Browser {
         forgotten.unwrap_or_else(|error| panic!("forget the cookies: {error}"));
     }
 
-    /// What the console has said since the last time: errors of scripts, requests that failed, what
+    /// The console's messages since the last call: errors of scripts, requests that failed, what
     /// the page's policy forbade.
     pub async fn console(&self) -> Vec<String> {
         let log = self.post("/se/log", json!({"type": "browser"})).await;
@@ -236,7 +236,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // A driver that is killed leaves its browser behind, so it is asked to end it. Its answer
+        // A driver that is killed leaves its browser behind, so it gets a request to end it. Its answer
         // comes when the browser is gone.
         let request = wire::request(self.address, "DELETE", &self.session, None);
         let asked = std::net::TcpStream::connect(self.address).and_then(|mut stream| {
@@ -269,5 +269,5 @@ async fn start_driver(directory: &TempDir) -> (Daemon, SocketAddr) {
             Err(output) => said = output,
         }
     }
-    panic!("chromedriver did not start; it said:\n{said}");
+    panic!("chromedriver did not start; its output:\n{said}");
 }

@@ -15,12 +15,12 @@ const START_DEADLINE: Duration = Duration::from_secs(60);
 
 const END_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A free port can be taken by somebody else before the server listens on it.
+/// A free port can be taken by another process before the server listens on it.
 pub(crate) const START_ATTEMPTS_MAX: u32 = 5;
 
 /// One process of a server, killed when this value is dropped.
 ///
-/// It stays in the process group of the test: whoever ends the whole group, as a test runner does
+/// It stays in the process group of the test: a program that ends the whole group, as a test runner does
 /// with a test that hangs, ends the server too.
 #[derive(Debug)]
 pub(crate) struct Daemon {
@@ -30,7 +30,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `command`; what it says is appended to `log`.
+    /// Starts `command`; its output is appended to `log`.
     pub(crate) fn spawn(name: &'static str, mut command: Command, log: &Path) -> Self {
         let output = OpenOptions::new()
             .create(true)
@@ -44,7 +44,7 @@ impl Daemon {
             .stderr(errors)
             .spawn()
             .unwrap_or_else(|error| {
-                panic!("start {command:?}: {error}; run scripts/test, which installs {name}")
+                panic!("start {command:?}: {error}; run scripts/test --all, which installs {name}")
             });
         Self {
             name,
@@ -58,7 +58,7 @@ impl Daemon {
         self.process.id()
     }
 
-    /// Waits until it accepts connections; the error is what it said before it ended.
+    /// Waits until it accepts connections; the error is its output before it ended.
     pub(crate) async fn accepts(&mut self, address: SocketAddr) -> Result<(), String> {
         let Self { name, process, log } = self;
         let what = format!("{name} accepts on {address}");
@@ -71,9 +71,10 @@ impl Daemon {
                 }
             }
         });
-        match accepts.await {
-            true => Ok(()),
-            false => Err(fs::read_to_string(log).unwrap_or_default()),
+        if accepts.await {
+            Ok(())
+        } else {
+            Err(fs::read_to_string(log).unwrap_or_default())
         }
     }
 
@@ -87,7 +88,7 @@ impl Daemon {
         assert!(status.success(), "{kill}: {status}");
     }
 
-    /// Asks it to end (SIGTERM) and returns when it is gone.
+    /// Stops it (SIGTERM) and returns when it has ended.
     pub(crate) async fn terminate(&mut self) {
         self.signal("TERM");
         let process = &mut self.process;
@@ -135,7 +136,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(name))
 }
 
-/// An address on the loopback that nobody listens on.
+/// A loopback address without a listener.
 ///
 /// The port is below the range from which the system gives ports to clients: a server that is down
 /// for a moment must find its port free when it returns.

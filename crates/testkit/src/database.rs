@@ -13,7 +13,7 @@ use crate::template;
 
 const DROP_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A PostgreSQL database that nobody else uses, dropped together with this value.
+/// A PostgreSQL database of its own, dropped together with this value.
 pub struct TestDatabase {
     server: Server,
     name: String,
@@ -29,7 +29,7 @@ impl TestDatabase {
         database
     }
 
-    /// A copy of the database `template`, which `migrate` fills the first time it is asked for on
+    /// A copy of the database `template`, which `migrate` fills on its first use on
     /// this server.
     ///
     /// The name should contain the [`fingerprint`](crate::fingerprint) of what `migrate` does, so

@@ -16,7 +16,7 @@ use crate::wait::eventually_some;
 
 const START_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A free port can be taken by somebody else before PgBouncer listens on it.
+/// A free port can be taken by another process before PgBouncer listens on it.
 const START_ATTEMPTS_MAX: u32 = 5;
 
 /// A running PgBouncer in transaction pooling mode, stopped when this value is dropped.
@@ -44,7 +44,7 @@ impl PgBouncer {
                 Err(output) => log = output,
             }
         }
-        panic!("pgbouncer did not start; it said:\n{log}");
+        panic!("pgbouncer did not start; its output:\n{log}");
     }
 
     /// The URL of a database of the server, reached through PgBouncer.
@@ -57,7 +57,7 @@ impl PgBouncer {
         self.address
     }
 
-    /// Starts one process and waits until it accepts; the error is what it said before it ended.
+    /// Starts one process and waits until it accepts; the error is its output before it ended.
     async fn try_start(server: &Server) -> Result<Self, String> {
         let directory = tempfile::tempdir().expect("create a directory for pgbouncer");
         let address = free_address();
@@ -81,15 +81,17 @@ impl PgBouncer {
                 .expect("ask whether pgbouncer runs")
                 .is_some();
             async move {
-                match ended {
-                    true => Some(false),
-                    false => TcpStream::connect(address).await.is_ok().then_some(true),
+                if ended {
+                    Some(false)
+                } else {
+                    TcpStream::connect(address).await.is_ok().then_some(true)
                 }
             }
         });
-        match accepts.await {
-            true => Ok(started),
-            false => Err(fs::read_to_string(&log).unwrap_or_default()),
+        if accepts.await {
+            Ok(started)
+        } else {
+            Err(fs::read_to_string(&log).unwrap_or_default())
         }
     }
 }
@@ -111,7 +113,7 @@ impl Drop for PgBouncer {
 }
 
 /// Every client logs in as the user of the server's URL. The pool is small, so that tests meet
-/// connections that somebody else has used before.
+/// connections that another client has used before.
 fn configuration(server: &Server, address: SocketAddr) -> String {
     let (host, port, user) = (server.host(), server.port(), server.user());
     let password = server
@@ -142,7 +144,7 @@ fn spawn(directory: &TempDir, config: &Path, log: File) -> Child {
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(errors);
-    // PgBouncer refuses to run as root. The owner of the directory tells who we are.
+    // PgBouncer refuses to run as root. The owner of the directory is the current user.
     let metadata = fs::metadata(directory).expect("look at the directory for pgbouncer");
     if metadata.uid() == 0 {
         let (uid, gid) = unprivileged_user();
@@ -150,7 +152,7 @@ fn spawn(directory: &TempDir, config: &Path, log: File) -> Child {
         command.uid(uid).gid(gid);
     }
     command.spawn().unwrap_or_else(|error| {
-        panic!("start {command:?}: {error}; run scripts/test, which installs pgbouncer")
+        panic!("start {command:?}: {error}; run scripts/test --all, which installs pgbouncer")
     })
 }
 

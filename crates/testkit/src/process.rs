@@ -48,7 +48,7 @@ impl Child {
         }
     }
 
-    /// How long [`expect_line`](Self::expect_line) waits; half a minute unless said otherwise.
+    /// How long [`expect_line`](Self::expect_line) waits; half a minute by default.
     pub fn with_line_deadline(mut self, deadline: Duration) -> Self {
         self.line_deadline = deadline;
         self
@@ -67,9 +67,11 @@ impl Child {
             match timeout_at(ends, self.lines.recv()).await {
                 Ok(Some(line)) if line.starts_with(prefix) => return line,
                 Ok(Some(line)) => passed.push(line),
-                Ok(None) => panic!("output ended before a line {prefix:?}; it said {passed:#?}"),
+                Ok(None) => {
+                    panic!("output ended before a line {prefix:?}; its output: {passed:#?}")
+                }
                 Err(_) => panic!(
-                    "no line {prefix:?} within {:?}; it said {passed:#?}",
+                    "no line {prefix:?} within {:?}; its output: {passed:#?}",
                     self.line_deadline
                 ),
             }
@@ -87,7 +89,7 @@ impl Child {
         self.stdin = None;
     }
 
-    /// Asks the program to end (SIGTERM).
+    /// Stops the program (SIGTERM).
     pub fn terminate(&self) {
         self.signal("TERM");
     }

@@ -18,7 +18,7 @@ use link::Link;
 #[derive(Debug)]
 pub struct ChaosProxy {
     address: SocketAddr,
-    weather: watch::Sender<Weather>,
+    weather: watch::Sender<ProxyMode>,
     traffic: watch::Sender<Traffic>,
     /// Owns the listener and all connections; ended on drop.
     acceptor: JoinHandle<()>,
@@ -26,12 +26,12 @@ pub struct ChaosProxy {
 
 /// What the proxy does to connections at the moment.
 #[derive(Debug, Clone, Default)]
-struct Weather {
+struct ProxyMode {
     refusing: bool,
     /// How often the network was cut. A connection made before the latest cut must end, even if the
     /// network was restored before its task had a chance to look.
     cut_count: u64,
-    /// How often connections were stranded; those made before the latest time stay silent for ever.
+    /// How often connections were stranded; those made before the latest time stay unresponsive for ever.
     strand_count: u64,
     requests_withheld: bool,
     replies_withheld: bool,
@@ -86,7 +86,7 @@ impl ChaosProxy {
         self.weather.send_modify(|weather| weather.refusing = false);
     }
 
-    /// Lets all connections of now fall silent for ever, unless they are cut; new ones work. So it is
+    /// Makes all current connections unresponsive for ever, unless they are cut; new ones work. So it is
     /// after a failover, or when something in between forgot its connections.
     pub fn strand(&self) {
         self.weather
@@ -121,7 +121,7 @@ impl ChaosProxy {
     }
 
     /// Returns once an answer of the server is being withheld: the server has done what it was
-    /// asked, and the client does not know.
+    /// asked, and the client cannot know.
     pub async fn reply_withheld(&self) {
         self.until(|traffic| traffic.withheld_reply_bytes > 0).await;
     }
@@ -161,7 +161,7 @@ impl Drop for ChaosProxy {
 async fn accept(
     listener: TcpListener,
     target: SocketAddr,
-    weather: watch::Sender<Weather>,
+    weather: watch::Sender<ProxyMode>,
     traffic: watch::Sender<Traffic>,
 ) {
     // Dropped with this task, and all connections with it.

@@ -12,7 +12,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Polls `condition` until it holds, and panics naming `what` once `deadline` has passed.
 ///
-/// The condition is asked at least once more after the deadline, so a stalled machine does not fail
+/// The condition is checked at least once more after the deadline, so a stalled machine does not fail
 /// a test whose condition holds by then.
 #[track_caller]
 pub fn eventually<'a, C, F>(
@@ -64,7 +64,7 @@ mod tests {
     #[tokio::test]
     async fn a_condition_is_polled_until_it_holds() {
         let asked = Cell::new(0);
-        eventually("asked three times", Duration::from_secs(5), || async {
+        eventually("checked three times", Duration::from_secs(5), || async {
             asked.set(asked.get() + 1);
             asked.get() == 3
         })

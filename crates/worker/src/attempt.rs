@@ -1,7 +1,7 @@
-//! One delivery, from the question whether it is needed to its verdict.
+//! One delivery, from the probe to its verdict.
 //!
-//! Whatever a sink does, exactly one verdict comes out: a panic is caught, a delivery without an
-//! end is ended.
+//! Whatever a sink does, a delivery has exactly one verdict: a panic is caught, a delivery that hangs
+//! times out.
 
 use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -15,15 +15,15 @@ use crate::{About, Delivery, Probe, Verdict, context::Context, local::files_are_
 /// How long a delivery waits when the process lacks what it needs.
 const LOCAL_PAUSE: Duration = Duration::from_secs(1);
 
-/// Codes the worker itself gives to attempts.
+/// Codes that the worker gives to attempts.
 pub mod codes {
     /// The delivery took longer than the queue allows; it may have arrived.
     pub const TIMEOUT: &str = "timeout";
     /// The sink panicked.
     pub const PANIC: &str = "panic";
-    /// The sink knew of the earlier delivery; it was not sent again.
+    /// The probe found the earlier delivery; it was not sent again.
     pub const PROBED: &str = "probed";
-    /// The sink could not say whether an earlier delivery arrived; it was not sent again.
+    /// The probe could not determine whether an earlier delivery arrived; it was not sent again.
     pub const PROBE_FAILED: &str = "probe_failed";
     /// The worker ended while the delivery was under way.
     pub const INTERRUPTED: &str = "interrupted";
@@ -73,7 +73,7 @@ fn outcome_word(outcome: Outcome) -> &'static str {
     consign_kernel::AttemptOutcome::from(outcome).as_str()
 }
 
-/// Asks first where an earlier delivery may have arrived and the queue wants to know, then sends.
+/// Probes first where an earlier delivery may have arrived and the queue's policy is `probe`, then sends.
 async fn resolve(context: &Context, delivery: &mut Delivery, on_uncertain: OnUncertain) -> Verdict {
     if delivery.in_doubt && on_uncertain == OnUncertain::Probe {
         match probe(context, delivery).await {
@@ -87,10 +87,11 @@ async fn resolve(context: &Context, delivery: &mut Delivery, on_uncertain: OnUnc
                 };
             }
             Probe::Decided(verdict) => return *verdict,
-            // Counted as a try, so that a sink that never knows ends with a person, not in a loop
+            // Counted as a try, so that a sink whose probes never answer ends with an operator, not in a loop
             // and not in a blind resend.
             Probe::CannotTell(why) => {
-                let detail = format!("whether it arrived earlier is not known: {why}");
+                let detail =
+                    format!("the probe cannot determine whether an earlier attempt arrived: {why}");
                 return Verdict::failed(
                     Outcome::Uncertain,
                     About::Message,
@@ -102,14 +103,14 @@ async fn resolve(context: &Context, delivery: &mut Delivery, on_uncertain: OnUnc
     }
     match send(context, delivery).await {
         Ok(verdict) => verdict,
-        Err(Cut::Time) => Verdict::failed(
+        Err(Interruption::Time) => Verdict::failed(
             Outcome::Uncertain,
             About::Sink,
             codes::TIMEOUT,
             format!("no answer within {:?}", delivery.timeout),
         ),
         // What had been sent before the panic is not known.
-        Err(Cut::Panic(text)) => Verdict::failed(
+        Err(Interruption::Panic(text)) => Verdict::failed(
             Outcome::Uncertain,
             About::Message,
             codes::PANIC,
@@ -118,9 +119,9 @@ async fn resolve(context: &Context, delivery: &mut Delivery, on_uncertain: OnUnc
     }
 }
 
-/// Sends, as often as it takes until this process has what it needs to. The lease is renewed
+/// Sends, and repeats it while this process lacks file descriptors or memory. The lease is renewed
 /// meanwhile; when it is lost, this is dropped.
-async fn send(context: &Context, delivery: &Delivery) -> Result<Verdict, Cut> {
+async fn send(context: &Context, delivery: &Delivery) -> Result<Verdict, Interruption> {
     loop {
         let verdict = bounded(delivery, context.sink.deliver(delivery)).await?;
         let is_unsent = verdict.outcome == Outcome::Retry && verdict.about == About::Sink;
@@ -141,13 +142,17 @@ async fn pause_for_want(delivery: &Delivery, detail: &str) {
     sleep_until(Instant::now() + LOCAL_PAUSE).await;
 }
 
-/// Asks, also as often as it takes until this process has what it needs to.
+/// Probes, and repeats it while this process lacks file descriptors or memory.
 async fn probe(context: &Context, delivery: &Delivery) -> Probe {
     loop {
         let probe = match bounded(delivery, context.sink.probe(delivery)).await {
             Ok(probe) => probe,
-            Err(Cut::Time) => Probe::CannotTell(format!("no answer within {:?}", delivery.timeout)),
-            Err(Cut::Panic(text)) => Probe::CannotTell(format!("the sink panicked: {text}")),
+            Err(Interruption::Time) => {
+                Probe::CannotTell(format!("no answer within {:?}", delivery.timeout))
+            }
+            Err(Interruption::Panic(text)) => {
+                Probe::CannotTell(format!("the sink panicked: {text}"))
+            }
         };
         match &probe {
             Probe::CannotTell(why) if files_are_used_up() => pause_for_want(delivery, why).await,
@@ -157,20 +162,20 @@ async fn probe(context: &Context, delivery: &Delivery) -> Probe {
 }
 
 /// Why a call of a sink has no result.
-enum Cut {
+enum Interruption {
     Time,
     Panic(String),
 }
 
-async fn bounded<T>(delivery: &Delivery, call: impl Future<Output = T>) -> Result<T, Cut> {
+async fn bounded<T>(delivery: &Delivery, call: impl Future<Output = T>) -> Result<T, Interruption> {
     match timeout(delivery.timeout, AssertUnwindSafe(call).catch_unwind()).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(panic)) => Err(Cut::Panic(panic_text(panic.as_ref()))),
-        Err(_) => Err(Cut::Time),
+        Ok(Err(panic)) => Err(Interruption::Panic(panic_text(panic.as_ref()))),
+        Err(_) => Err(Interruption::Time),
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

@@ -27,7 +27,7 @@ impl Backoff {
     }
 
     /// The next delay: doubled each time, then shortened by up to half by `chance` in `[0, 1)`, so
-    /// that a crowd of workers does not come back as one.
+    /// that many workers do not reconnect at the same moment.
     pub(crate) fn next(&mut self, chance: f64) -> Duration {
         let delay = self.current();
         self.steps = self.steps.saturating_add(1);
@@ -45,7 +45,7 @@ impl Backoff {
         self.steps = 0;
     }
 
-    /// How many delays were asked for since the last reset.
+    /// How many delays were taken since the last reset.
     pub(crate) fn steps(&self) -> u32 {
         self.steps
     }

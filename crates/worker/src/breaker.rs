@@ -12,7 +12,7 @@ pub(crate) use shared::{SharedBreaker, code};
 
 use crate::{BreakerOptions, BreakerState};
 
-/// Counts failures that speak about the sink.
+/// Counts failures that are the sink's.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     options: BreakerOptions,
@@ -33,7 +33,7 @@ enum State {
     },
     HalfOpen {
         pause: Duration,
-        /// Whether somebody is trying the sink right now.
+        /// Whether a probe is under way.
         probing: bool,
     },
 }
@@ -41,13 +41,13 @@ enum State {
 /// Whether a queue may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// As much as it likes.
+    /// Without limit.
     Free,
     /// One message, whose result must be reported as the probe's.
     Probe,
     /// Nothing before then.
     WaitUntil(Instant),
-    /// Nothing while somebody else is probing.
+    /// Nothing while another queue is probing.
     WaitForProbe,
 }
 
@@ -67,7 +67,7 @@ impl Breaker {
         }
     }
 
-    /// Asks to send. Whoever is answered `Probe` has to report a result or give the probe back.
+    /// Requests permission to send. A caller that gets `Probe` must report a result or return the probe.
     pub(crate) fn admit(&mut self, now: Instant) -> Admission {
         match &mut self.state {
             State::Closed { .. } => Admission::Free,
@@ -89,13 +89,13 @@ impl Breaker {
     }
 
     /// The prober found nothing to send, or was cut off.
-    pub(crate) fn give_probe_back(&mut self) {
+    pub(crate) fn return_probe(&mut self) {
         if let State::HalfOpen { probing, .. } = &mut self.state {
             *probing = false;
         }
     }
 
-    /// The sink answered like a sink that is well, this many times.
+    /// The sink succeeded this many times.
     pub(crate) fn succeeded(&mut self, now: Instant, count: u32, is_probe: bool) {
         match &mut self.state {
             State::Closed {
@@ -108,7 +108,7 @@ impl Breaker {
                 recent.add(count, false);
             }
             State::HalfOpen { .. } if is_probe => self.state = closed(now),
-            // Started before the breaker opened: says nothing about now.
+            // Started before the breaker opened: no evidence of the sink's state now.
             State::Open { .. } | State::HalfOpen { .. } => {}
         }
     }
@@ -169,7 +169,7 @@ impl Recent {
         self.count = self.count.saturating_add(count).min(u64::BITS);
     }
 
-    /// Says nothing before there were enough of them.
+    /// None before there were enough of them.
     fn is_bad(&self, options: &BreakerOptions) -> bool {
         let looked_at = options.last_calls.min(u64::BITS);
         if looked_at == 0 || self.count < looked_at {

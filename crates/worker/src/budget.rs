@@ -18,18 +18,18 @@ impl Budget {
         })
     }
 
-    /// As much of `wanted` as is free.
-    pub(crate) fn reserve(self: &Arc<Self>, wanted: usize) -> Reserved {
+    /// As much of `requested` as is free.
+    pub(crate) fn reserve(self: &Arc<Self>, requested: usize) -> Reservation {
         let mut bytes = 0;
         let take = |free: usize| {
-            bytes = free.min(wanted);
+            bytes = free.min(requested);
             Some(free - bytes)
         };
         // Nothing else is read by it: the number alone must be right.
         self.free
             .fetch_update(Relaxed, Relaxed, take)
             .expect("invariant: it always takes something, if only nothing");
-        Reserved {
+        Reservation {
             budget: Arc::clone(self),
             bytes,
             owed: 0,
@@ -37,16 +37,16 @@ impl Budget {
     }
 }
 
-/// A part of a budget, given back when it is dropped.
+/// A part of a budget, returned when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Reserved {
+pub(crate) struct Reservation {
     budget: Arc<Budget>,
     bytes: usize,
     /// Held beyond what was free: the first message of a claim has no limit.
     owed: usize,
 }
 
-impl Reserved {
+impl Reservation {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -59,11 +59,11 @@ impl Reserved {
     /// The claim brought so many bytes.
     pub(crate) fn settle(&mut self, held: usize) {
         self.owed = held.saturating_sub(self.bytes);
-        self.give_back(self.bytes.saturating_sub(held));
+        self.release(self.bytes.saturating_sub(held));
     }
 
     /// So many bytes of it are no longer held.
-    pub(crate) fn give_back(&mut self, bytes: usize) {
+    pub(crate) fn release(&mut self, bytes: usize) {
         let from_owed = bytes.min(self.owed);
         self.owed -= from_owed;
         let bytes = (bytes - from_owed).min(self.bytes);
@@ -72,9 +72,9 @@ impl Reserved {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.give_back(self.held());
+        self.release(self.held());
     }
 }
 
@@ -91,8 +91,8 @@ mod tests {
         assert_eq!(budget.reserve(1).bytes(), 0);
         first.settle(50);
         assert_eq!(budget.reserve(80).bytes(), 30);
-        first.give_back(10);
-        first.give_back(1_000);
+        first.release(10);
+        first.release(1_000);
         drop(second);
         drop(first);
         assert_eq!(budget.reserve(1_000).bytes(), 100);
@@ -104,7 +104,7 @@ mod tests {
         let mut large = budget.reserve(40);
         large.settle(1_000);
         assert_eq!(large.held(), 1_000);
-        large.give_back(970);
+        large.release(970);
         assert_eq!(large.held(), 30);
         drop(large);
         assert_eq!(budget.reserve(1_000).bytes(), 100);

@@ -1,13 +1,13 @@
-//! How many deliveries at once: up by one a round while all is well, halved when the sink suffers.
+//! How many deliveries at once: up by one a round on success, halved on failure or overload.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Failures of deliveries that started together are one piece of news, not many.
+/// Failures of deliveries that started together count once.
 const CUT_REST: Duration = Duration::from_millis(250);
 
-/// The number of deliveries a sink seems to bear, between one and what policy allows.
+/// The number of concurrent deliveries a sink sustains, between one and what policy allows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Concurrency {
     limit: f64,
@@ -47,7 +47,7 @@ impl Concurrency {
         };
     }
 
-    /// A delivery went well.
+    /// A delivery succeeded.
     pub(crate) fn succeeded(&mut self) {
         let max = f64::from(self.max);
         if self.limit < max {
@@ -55,8 +55,8 @@ impl Concurrency {
         }
     }
 
-    /// The sink failed, or asked for less.
-    pub(crate) fn suffered(&mut self, now: Instant) {
+    /// The sink failed, or was overloaded.
+    pub(crate) fn record_overload(&mut self, now: Instant) {
         let rested = |cut: Instant| now.saturating_duration_since(cut) >= CUT_REST;
         if self.last_cut.is_none_or(rested) {
             self.last_cut = Some(now);
@@ -75,7 +75,7 @@ mod tests {
         let mut concurrency = Concurrency::new(16);
         let mut seen = Vec::new();
         for ms in [0, 10, 250, 500, 750, 1_000, 1_250] {
-            concurrency.suffered(start + Duration::from_millis(ms));
+            concurrency.record_overload(start + Duration::from_millis(ms));
             seen.push(concurrency.now());
         }
         assert_eq!(seen, [8, 8, 4, 2, 1, 1, 1]);
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn success_adds_one_a_round_up_to_policy() {
         let mut concurrency = Concurrency::new(8);
-        concurrency.suffered(Instant::now());
+        concurrency.record_overload(Instant::now());
         assert_eq!(concurrency.now(), 4);
         for _ in 0..5 {
             concurrency.succeeded();
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(concurrency.now(), 32);
         concurrency.set_max(4);
         assert_eq!(concurrency.now(), 4);
-        concurrency.suffered(Instant::now());
+        concurrency.record_overload(Instant::now());
         concurrency.set_max(32);
         assert_eq!(
             concurrency.now(),

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use crate::{
     QueueStatus, QueueWork, Sink, WorkerOptions, breaker::SharedBreaker, budget::Budget,
-    face::Face, meters::Meters,
+    meters::Meters, queue_state::QueueState,
 };
 
 const POLL_MIN: Duration = Duration::from_millis(1);
@@ -36,7 +36,7 @@ pub(crate) struct Context {
     pub(crate) poll_max: Option<Duration>,
     claim_max: Option<u32>,
     pub(crate) meters: Meters,
-    pub(crate) face: Face,
+    pub(crate) queue_state: QueueState,
     /// What leases are prolonged by: the queue's policy as last read.
     lease_ttl_ms: AtomicU64,
 }
@@ -62,7 +62,7 @@ impl Context {
             // A rest of no length would spin.
             poll_max: work.poll_max.map(|most| most.max(POLL_MIN)),
             claim_max: work.claim_max,
-            face: Face::new(),
+            queue_state: QueueState::new(),
             lease_ttl_ms: AtomicU64::new(QueuePolicy::default().lease_ttl_ms),
         }
     }
@@ -81,42 +81,42 @@ impl Context {
         self.lease_ttl_ms.store(ttl_ms, Relaxed);
     }
 
-    /// Notes that a store operation failed. One line per outage: it will be tried again.
+    /// Records that a store operation failed. Logs one line per outage: the operation is retried.
     pub(crate) fn database_failed(&self, error: &Error) {
         self.meters.database_errors.increment(1);
         let cause = error.source().map(|cause| format!(": {cause}"));
         let text = format!("{error}{}", cause.unwrap_or_default());
-        if self.face.set_error(text.clone()) {
+        if self.queue_state.set_error(text.clone()) {
             let (queue, code) = (&self.queue, error.code());
-            warn!(%queue, code, "queue {queue}: {text}; trying until it answers");
+            warn!(%queue, code, "queue {queue}: {text}; retrying until it answers");
         }
     }
 
-    /// Notes that a store operation was answered.
+    /// Records that a store operation was answered.
     pub(crate) fn database_answered(&self) {
-        if self.face.clear_error() {
+        if self.queue_state.clear_error() {
             let queue = &self.queue;
             info!(%queue, "queue {queue}: the database answers again");
         }
     }
 
     pub(crate) fn status(&self) -> QueueStatus {
-        // First, so that whoever reads that no claim is under way reads what the last one brought.
-        let claiming = self.face.claiming.load(Acquire);
+        // First, so that a reader that sees no claim under way sees the messages of the last one.
+        let claiming = self.queue_state.claiming.load(Acquire);
         QueueStatus {
             claiming,
             queue: self.queue.clone(),
             sink: self.sink.kind(),
             destination: self.sink.destination().to_owned(),
-            in_flight: self.face.in_flight.load(Relaxed),
-            prefetched: self.face.prefetched.load(Relaxed),
-            concurrency: self.face.concurrency.load(Relaxed),
-            concurrency_now: self.face.concurrency_now.load(Relaxed),
-            paused: self.face.paused.load(Relaxed),
+            in_flight: self.queue_state.in_flight.load(Relaxed),
+            prefetched: self.queue_state.prefetched.load(Relaxed),
+            concurrency: self.queue_state.concurrency.load(Relaxed),
+            concurrency_now: self.queue_state.concurrency_now.load(Relaxed),
+            paused: self.queue_state.paused.load(Relaxed),
             breaker: self.breaker.state(),
-            last_tick_age: self.face.last_tick_age(),
-            unrecorded: self.face.unrecorded.load(Relaxed),
-            database_error: self.face.error(),
+            last_tick_age: self.queue_state.last_tick_age(),
+            unrecorded: self.queue_state.unrecorded.load(Relaxed),
+            database_error: self.queue_state.error(),
         }
     }
 }

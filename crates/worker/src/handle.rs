@@ -1,14 +1,14 @@
-//! What the outside holds of a running worker.
+//! The handle of a running worker.
 
 use std::sync::Arc;
 
-use consign_kernel::QueuePulse;
+use consign_kernel::QueueStats;
 use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::{WorkerStatus, context::Context};
 
-/// What the worker is asked to do.
+/// What the worker does from now on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Order {
     /// Claim and deliver.
@@ -31,7 +31,7 @@ pub struct Summary {
     pub dead: u64,
     /// Messages recorded as uncertain.
     pub uncertain: u64,
-    /// Messages given back uncounted.
+    /// Messages released without an attempt.
     pub released: u64,
     /// Results of lost leases, offered as evidence.
     pub late: u64,
@@ -54,21 +54,21 @@ impl Summary {
     }
 }
 
-/// A hold on a running worker. Clones speak to the same one; dropping them all does not end it.
+/// A handle of a running worker. Clones control the same one; dropping them all does not end it.
 #[derive(Clone, Debug)]
 pub struct WorkerHandle {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<WorkerState>,
 }
 
 /// What handles and queues share.
-pub(crate) struct Shared {
+pub(crate) struct WorkerState {
     pub(crate) owner: String,
     pub(crate) orders: watch::Sender<Order>,
     pub(crate) ended: watch::Sender<Option<Summary>>,
     pub(crate) queues: Vec<Arc<Context>>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for WorkerState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Worker")
             .field("owner", &self.owner)
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl WorkerHandle {
-    /// How it is doing.
+    /// Its current status.
     pub fn status(&self) -> WorkerStatus {
         WorkerStatus {
             owner: self.shared.owner.clone(),
@@ -91,16 +91,16 @@ impl WorkerHandle {
         }
     }
 
-    /// What its queues have recorded since this was last asked: for one that tells of the process.
-    pub fn take_done(&self) -> Vec<QueuePulse> {
-        let queue = |queue: &Arc<Context>| QueuePulse {
+    /// What its queues recorded since the last call: for the process's heartbeat.
+    pub fn take_done(&self) -> Vec<QueueStats> {
+        let queue = |queue: &Arc<Context>| QueueStats {
             queue: queue.queue.clone(),
-            done: queue.face.take_done(),
+            done: queue.queue_state.take_done(),
         };
         self.shared.queues.iter().map(queue).collect()
     }
 
-    /// Stops claiming, gives back what has not started, and lets deliveries finish within the
+    /// Stops claiming, releases what has not started, and lets deliveries finish within the
     /// grace period.
     pub fn drain(&self) {
         self.order(Order::Drain);
@@ -112,7 +112,7 @@ impl WorkerHandle {
         self.order(Order::Stop);
     }
 
-    /// Returns when the worker has ended, as often as asked.
+    /// Returns when the worker has ended; may be called repeatedly.
     pub async fn finished(&self) -> Summary {
         let mut ended = self.shared.ended.subscribe();
         let summary = ended.wait_for(Option::is_some).await;

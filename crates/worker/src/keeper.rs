@@ -1,4 +1,4 @@
-//! Keeps leases alive: each is renewed at a third of its life, and at least once a minute, whatever
+//! Renews leases: each at a third of its life, and at least once a minute, whatever
 //! its messages are doing.
 //!
 //! A task of its own, so that neither a sink that hogs its queue's task nor a slow settle keeps a
@@ -17,16 +17,18 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use crate::{backoff::Backoff, chance::chance, context::Context, held::LeaseClock, ops::bounded};
+use crate::{
+    backoff::Backoff, chance::chance, context::Context, ops::bounded, owned_lease::LeaseClock,
+};
 
 /// Renewals under way at once. Connections are shared with claims and settles.
 const RENEWALS_MAX: usize = 4;
-/// A worker that died is seen by the age of its last renewal, however long its lease.
+/// A dead worker is detected by the age of its last renewal, however long its lease.
 const RENEWAL_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// A renewal is given at least this long, however short the lease.
 const RENEWAL_MIN: Duration = Duration::from_millis(50);
 
-/// A queue's hold on the task that renews its leases.
+/// A queue's handle of the task that renews its leases.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     commands: mpsc::UnboundedSender<Command>,
@@ -36,12 +38,12 @@ pub(crate) struct Keeper {
 
 #[derive(Debug)]
 enum Command {
-    Keep(Fence, Kept),
+    Add(Fence, RenewalState),
     Forget(Fence),
 }
 
 #[derive(Debug)]
-struct Kept {
+struct RenewalState {
     token: Token,
     clock: Arc<LeaseClock>,
     /// When to renew next; none while a renewal is under way.
@@ -56,7 +58,7 @@ impl Keeper {
         let renewals = Renewals {
             context,
             losses,
-            kept: BTreeMap::new(),
+            leases: BTreeMap::new(),
             due: BTreeSet::new(),
             under_way: JoinSet::new(),
         };
@@ -68,7 +70,7 @@ impl Keeper {
     }
 
     /// Renews this lease from now on; `since` is when its claim was sent, `ttl` how long it lives.
-    pub(crate) fn keep(
+    pub(crate) fn add(
         &self,
         fence: Fence,
         token: Token,
@@ -76,13 +78,13 @@ impl Keeper {
         since: Instant,
         ttl: Duration,
     ) {
-        let kept = Kept {
+        let renewal = RenewalState {
             token,
             clock,
             due: Some(since + interval(ttl)),
             backoff: retry_pace(ttl),
         };
-        self.send(Command::Keep(fence, kept));
+        self.send(Command::Add(fence, renewal));
     }
 
     pub(crate) fn forget(&self, fence: Fence) {
@@ -100,7 +102,7 @@ impl Keeper {
     }
 
     fn send(&self, command: Command) {
-        // The task ends only with the queue, or by a panic, which `has_ended` tells.
+        // The task ends only with the queue, or by a panic, which `has_ended` detects.
         drop(self.commands.send(command));
     }
 }
@@ -124,7 +126,7 @@ fn retry_pace(ttl: Duration) -> Backoff {
 struct Renewals {
     context: Arc<Context>,
     losses: mpsc::UnboundedSender<Fence>,
-    kept: BTreeMap<Fence, Kept>,
+    leases: BTreeMap<Fence, RenewalState>,
     due: BTreeSet<(Instant, Fence)>,
     under_way: JoinSet<Renewal>,
 }
@@ -145,25 +147,25 @@ impl Renewals {
             let next = next.filter(|_| has_room);
             tokio::select! {
                 command = orders.recv() => match command {
-                    Some(Command::Keep(fence, kept)) => self.keep(fence, kept),
+                    Some(Command::Add(fence, state)) => self.insert(fence, state),
                     Some(Command::Forget(fence)) => self.forget(fence),
                     None => return,
                 },
                 Some(renewal) = self.under_way.join_next() => {
-                    self.renewed(renewal.expect("invariant: renewals are caught and not aborted"));
+                    self.apply_renewal(renewal.expect("invariant: renewals are caught and not aborted"));
                 }
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
             }
         }
     }
 
-    fn keep(&mut self, fence: Fence, kept: Kept) {
-        self.due.extend(kept.due.map(|due| (due, fence)));
-        self.kept.insert(fence, kept);
+    fn insert(&mut self, fence: Fence, renewal: RenewalState) {
+        self.due.extend(renewal.due.map(|due| (due, fence)));
+        self.leases.insert(fence, renewal);
     }
 
     fn forget(&mut self, fence: Fence) {
-        if let Some(due) = self.kept.remove(&fence).and_then(|kept| kept.due) {
+        if let Some(due) = self.leases.remove(&fence).and_then(|renewal| renewal.due) {
             self.due.remove(&(due, fence));
         }
     }
@@ -174,39 +176,39 @@ impl Renewals {
             && due <= now
         {
             self.due.pop_first();
-            let Some(kept) = self.kept.get_mut(&fence) else {
+            let Some(renewal) = self.leases.get_mut(&fence) else {
                 continue;
             };
-            kept.due = None;
-            let renewal = renew(Arc::clone(&self.context), fence, kept.token);
+            renewal.due = None;
+            let renewal = renew(Arc::clone(&self.context), fence, renewal.token);
             self.under_way.spawn(renewal);
         }
     }
 
-    fn renewed(&mut self, renewal: Renewal) {
+    fn apply_renewal(&mut self, renewal: Renewal) {
         // Finished while the renewal was under way: its answer no longer matters.
-        let Some(kept) = self.kept.get_mut(&renewal.fence) else {
+        let Some(lease) = self.leases.get_mut(&renewal.fence) else {
             return;
         };
         let due = match renewal.answer {
             Ok(RenewAnswer::Renewed { .. }) => {
                 self.context.database_answered();
-                kept.backoff.reset();
-                kept.clock.prolong(renewal.sent, renewal.ttl);
+                lease.backoff.reset();
+                lease.clock.prolong(renewal.sent, renewal.ttl);
                 renewal.sent + interval(renewal.ttl)
             }
             Ok(RenewAnswer::LeaseLost) => {
                 self.forget(renewal.fence);
-                // Nobody listens any more when the queue has ended.
+                // The receiver is closed once the queue has ended.
                 self.losses.send(renewal.fence).unwrap_or_default();
                 return;
             }
             Err(error) => {
                 self.context.database_failed(&error);
-                Instant::now() + kept.backoff.next(chance())
+                Instant::now() + lease.backoff.next(chance())
             }
         };
-        kept.due = Some(due);
+        lease.due = Some(due);
         self.due.insert((due, renewal.fence));
     }
 }
@@ -223,5 +225,19 @@ async fn renew(context: Arc<Context>, fence: Fence, token: Token) -> Renewal {
         sent,
         ttl,
         answer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renews_at_a_third_of_the_lease_and_at_least_every_minute() {
+        let seconds = Duration::from_secs;
+        for (ttl, expected) in [(3, 1), (120, 40), (180, 60), (3_600, 60)] {
+            let every = interval(seconds(ttl));
+            assert_eq!(every, seconds(expected), "a lease of {ttl} s");
+        }
     }
 }

@@ -3,23 +3,21 @@
 mod attempt;
 mod backoff;
 mod breaker;
-mod bucket;
 mod budget;
 mod chance;
 mod concurrency;
 mod context;
-mod face;
+mod encoding;
 mod handle;
-mod held;
 mod keeper;
 mod local;
 mod meters;
 pub mod metrics;
 mod ops;
 mod options;
-#[doc(hidden)]
-pub mod park;
+mod owned_lease;
 mod queue;
+mod queue_state;
 mod shared_read;
 mod sink;
 mod sizing;
@@ -27,6 +25,7 @@ mod status;
 mod worker;
 
 pub use attempt::codes;
+pub use encoding::{printable, url_component};
 pub use handle::{Summary, WorkerHandle};
 pub use local::is_local;
 pub use options::{BreakerOptions, QueueWork, SpanHook, WorkerOptions};
@@ -34,3 +33,8 @@ pub use shared_read::SharedRead;
 pub use sink::{About, Delivery, Probe, Sink, Verdict};
 pub use status::{BreakerState, QueueStatus, WorkerStatus};
 pub use worker::Worker;
+
+#[doc(hidden)]
+pub mod failpoint {
+    pub use consign_failpoint::stop_at as failpoint;
+}

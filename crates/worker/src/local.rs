@@ -5,7 +5,7 @@ use std::{error::Error, fs::File, io};
 /// `ENFILE` and `EMFILE`, the same on every Unix; the standard library has no name for them.
 const FILES_USED_UP: [i32; 2] = [23, 24];
 
-/// Whether an error, or one it was caused by, says that this process or machine lacks file
+/// Whether an error, or one it was caused by, shows that this process or machine lacks file
 /// descriptors or memory.
 pub fn is_local(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
@@ -21,7 +21,7 @@ pub fn is_local(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Whether no file can be opened right now. For failures that are told in words only, such as those
+/// Whether no file can be opened right now. For failures without an error code, such as those
 /// of name resolution.
 pub(crate) fn files_are_used_up() -> bool {
     File::open("/dev/null").is_err_and(|error| lacks_resources(&error))

@@ -26,11 +26,11 @@ pub const LATE_RESULTS_TOTAL: &str = "consign_late_results_total";
 pub const BREAKER_STATE: &str = "consign_breaker_state";
 /// Store operations that failed, by queue.
 pub const DATABASE_ERRORS_TOTAL: &str = "consign_database_errors_total";
-/// From enqueue to claim, of the first message of each claim on its first attempt; a delay that
-/// was asked for is part of it. By queue.
+/// From enqueue to claim, of the first message of each claim on its first attempt; a requested delay
+/// is part of it. By queue.
 pub const PICKUP_SECONDS: &str = "consign_pickup_seconds";
 
-/// Tells the recorder what each metric means. Call once after installing it.
+/// Describes each metric to the recorder. Call once after installing it.
 pub fn describe() {
     describe_counter!(CLAIMED_TOTAL, Unit::Count, "Messages claimed.");
     describe_counter!(

@@ -1,27 +1,26 @@
 //! The store operations of a queue, each as a task that ends in an event.
 //!
 //! Tasks, so that a sink that hogs its queue's task does not hold up the database, and so that a
-//! large claim is taken apart on another core. What must not be lost is repeated until the
+//! large claim is parsed on another core. What must not be lost is repeated until the
 //! database answers; the queue bounds how many of these are under way.
 
 use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use consign_failpoint::stop_at;
 use consign_kernel::{
-    BeginAnswer, Certainty, Claim, Error, Fence, Lease, MessageId, Queue, ReleaseAnswer, Report,
-    Result, SettleAnswer, Token,
+    BeginAnswer, Certainty, Claim, Error, Fence, Lease, MessageId, Queue, QueueName, ReleaseAnswer,
+    Report, Result, SettleAnswer, Token,
 };
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::error;
 
-use crate::{
-    attempt::panic_text, backoff::Backoff, chance::chance, context::Context, park::park_in,
-};
+use crate::{attempt::panic_text, backoff::Backoff, chance::chance, context::Context};
 
 /// Tries of an operation that the store refuses for a reason of its own.
 const REFUSALS_MAX: u32 = 8;
 
-/// What came of a store operation.
+/// The result of a store operation.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A claim was answered.
@@ -48,8 +47,8 @@ pub(crate) enum Event {
     Begun { fence: Fence, answer: BeginAnswer },
     /// A release was answered.
     Released { fence: Fence, answer: ReleaseAnswer },
-    /// Evidence was handed in.
-    Witnessed {
+    /// Late results were recorded.
+    LateRecorded {
         fence: Fence,
         offered: usize,
         kept: usize,
@@ -66,13 +65,13 @@ pub(crate) async fn claim(context: Arc<Context>, limit: u32, bytes_max: usize) -
 
 pub(crate) async fn wait(context: Arc<Context>, asked: Duration) -> Event {
     let started = Instant::now();
-    // The wait itself is no sign of trouble, however long.
+    // A long wait is no failure of the store.
     let limit = asked + context.options.store_timeout;
     let answer = bounded("wait", limit, context.store.wait(&context.queue, asked)).await;
     Event::Waited {
         asked,
         took: started.elapsed(),
-        answer: noted(&context, answer),
+        answer: record_availability(&context, answer),
     }
 }
 
@@ -93,7 +92,7 @@ pub(crate) async fn settle(
     token: Token,
     mut reports: Vec<Report>,
 ) -> Event {
-    let mut patience = Patience::new(fence);
+    let mut patience = RetryLimit::new(fence);
     loop {
         let started = Instant::now();
         let answer = guarded(&context, "settle", context.store.settle(token, &reports)).await;
@@ -108,7 +107,7 @@ pub(crate) async fn settle(
             }
         };
         if let Some(answer) = answer {
-            park_in(&context.queue, "settled").await;
+            stop_in(&context.queue, "settled").await;
             return Event::Settled {
                 fence,
                 reports,
@@ -119,11 +118,18 @@ pub(crate) async fn settle(
     }
 }
 
-/// The store refused to keep what the sink said. That must not cost the outcome.
+/// The failpoint `QUEUE.POINT`; its name is not made in a release build.
+async fn stop_in(queue: &QueueName, point: &str) {
+    if cfg!(debug_assertions) {
+        stop_at(&format!("{queue}.{point}")).await;
+    }
+}
+
+/// The store rejected the sink's detail. That must not cost the outcome.
 fn strip(reports: &mut [Report], error: &Error) {
     for report in reports {
         report.result = None;
-        report.detail = Some(format!("the sink's words could not be recorded: {error}"));
+        report.detail = Some(format!("the sink's detail could not be recorded: {error}"));
     }
 }
 
@@ -133,9 +139,9 @@ pub(crate) async fn begin(
     token: Token,
     ids: Vec<MessageId>,
 ) -> Event {
-    park_in(&context.queue, "before_begin").await;
+    stop_in(&context.queue, "before_begin").await;
     let operation = || context.store.begin(token, &ids);
-    let answer = answered(&context, fence, "begin", operation).await;
+    let answer = retry_until_answered(&context, fence, "begin", operation).await;
     Event::Begun {
         fence,
         answer: answer.unwrap_or(BeginAnswer::LeaseLost),
@@ -144,32 +150,32 @@ pub(crate) async fn begin(
 
 pub(crate) async fn release(context: Arc<Context>, fence: Fence, token: Token) -> Event {
     let operation = || context.store.release(token);
-    let answer = answered(&context, fence, "release", operation).await;
+    let answer = retry_until_answered(&context, fence, "release", operation).await;
     Event::Released {
         fence,
         answer: answer.unwrap_or(ReleaseAnswer::LeaseLost),
     }
 }
 
-/// Hands in results of a lost lease. They change nothing but what people can find out.
-pub(crate) async fn witness(
+/// Records results of a lost lease as evidence.
+pub(crate) async fn record_late(
     context: Arc<Context>,
     fence: Fence,
     token: Token,
     reports: Vec<Report>,
 ) -> Event {
-    let operation = || context.store.witness(token, &reports);
-    let kept = answered(&context, fence, "witness", operation).await;
-    Event::Witnessed {
+    let operation = || context.store.record_late(token, &reports);
+    let kept = retry_until_answered(&context, fence, "record_late", operation).await;
+    Event::LateRecorded {
         fence,
         offered: reports.len(),
         kept: kept.unwrap_or_default().len(),
     }
 }
 
-/// Repeats an operation until the store answers; none when it keeps refusing. Only for what may
+/// Repeats an operation until the store answers; none when it keeps failing. Only for what may
 /// be repeated.
-async fn answered<T, F>(
+async fn retry_until_answered<T, F>(
     context: &Context,
     fence: Fence,
     attempted: &'static str,
@@ -178,7 +184,7 @@ async fn answered<T, F>(
 where
     F: Future<Output = Result<T>>,
 {
-    let mut patience = Patience::new(fence);
+    let mut patience = RetryLimit::new(fence);
     loop {
         match guarded(context, attempted, operation()).await {
             Ok(answer) => return Some(answer),
@@ -191,15 +197,15 @@ where
     }
 }
 
-/// How often an operation about a lease is repeated: for ever while the database is gone, a few
-/// times when it refuses. One lease it cannot deal with must not block the others.
-struct Patience {
+/// How often an operation about a lease is repeated: for ever while the database is unavailable, a few
+/// times on other errors. One lease that fails must not block the others.
+struct RetryLimit {
     fence: Fence,
     backoff: Backoff,
     refusals: u32,
 }
 
-impl Patience {
+impl RetryLimit {
     fn new(fence: Fence) -> Self {
         Self {
             fence,
@@ -208,14 +214,14 @@ impl Patience {
         }
     }
 
-    /// Rests before the next try, or answers `false` when there should be none.
+    /// Waits before the next try; `false` when there should be none.
     async fn wait(&mut self, context: &Context, attempted: &str, error: &Error) -> bool {
         self.refusals += u32::from(!error.is_retryable());
         if self.refusals >= REFUSALS_MAX {
             let (queue, fence, code) = (&context.queue, self.fence, error.code());
             error!(
                 %queue, %fence, code,
-                "queue {queue}: the store will not {attempted} lease {fence} ({error}); it is left \
+                "queue {queue}: the store will not {attempted} lease {fence} ({error}); the lease is left \
                  to run out"
             );
             return false;
@@ -231,10 +237,10 @@ async fn guarded<T>(
     operation: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     let limit = context.options.store_timeout;
-    noted(context, bounded(attempted, limit, operation).await)
+    record_availability(context, bounded(attempted, limit, operation).await)
 }
 
-fn noted<T>(context: &Context, answer: Result<T>) -> Result<T> {
+fn record_availability<T>(context: &Context, answer: Result<T>) -> Result<T> {
     match &answer {
         Ok(_) => context.database_answered(),
         Err(error) => context.database_failed(error),

@@ -1,4 +1,4 @@
-//! How a worker works.
+//! Options of a worker and of its queues.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -22,13 +22,13 @@ pub struct QueueWork {
     /// Whether messages are claimed for free slots only, never ahead: where a message that waits
     /// in a lease is worse than a slot that waits for a message.
     pub only_free_slots: bool,
-    /// Most messages of one claim; none: as the worker's options say.
+    /// Most messages of one claim; none: the worker's option.
     pub claim_max: Option<u32>,
     /// Whether a claim takes as many as `claim_max` allows, however slow the sink, and the next one
-    /// follows when they are done: messages that are claimed together are told of together.
+    /// follows when they are done: messages that are claimed together are recorded together.
     pub whole_batches: bool,
-    /// How long the queue rests at most before it is looked at again; none: as the worker's options
-    /// say.
+    /// The longest pause before the queue is polled again; none: the worker's
+    /// option.
     pub poll_max: Option<Duration>,
 }
 
@@ -48,23 +48,23 @@ impl QueueWork {
     }
 }
 
-/// When a sink counts as down, and how long it is left alone.
+/// When a sink counts as down, and how long nothing is sent to it then.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BreakerOptions {
     /// Failures of the sink in a row that open the breaker.
     pub failures_max: u32,
     /// Share of failures within `window` that opens it too, from 0 to 1.
     pub failure_ratio: f64,
-    /// How many deliveries there must be in a window before their ratio says anything.
+    /// How many deliveries a window needs before its ratio counts.
     pub samples_min: u32,
     /// How far back the ratio looks.
     pub window: Duration,
     /// Opens it too when a larger share than `failure_ratio` of this many last deliveries failed,
     /// however long ago they were; 0 does not, more than 64 are 64.
     pub last_calls: u32,
-    /// How long the sink is left alone at first; doubles with every failed probe.
+    /// How long nothing is sent at first; doubles with every failed probe.
     pub pause_min: Duration,
-    /// How long it is left alone at most.
+    /// How long nothing is sent at most.
     pub pause_max: Duration,
 }
 
@@ -89,20 +89,20 @@ pub type SpanHook = Arc<dyn Fn(&tracing::Span, &Delivery) + Send + Sync>;
 /// Settings of a worker.
 #[derive(Clone)]
 pub struct WorkerOptions {
-    /// The name in leases and attempts; people should recognise it.
+    /// The owner in leases and attempts; choose a name that operators recognise.
     pub owner: String,
     /// How long deliveries under way may take to finish once the worker drains.
     pub grace: Duration,
     /// How long a result may wait for others of its lease, to be recorded together.
     pub settle_window: Duration,
     /// Whether the store can be woken by an enqueue. Without (a transaction pooler and no direct
-    /// connection, for instance) queues are polled as if their policy said `notify = false`.
+    /// connection, for instance) queues are polled as with `notify = false`.
     pub notified: bool,
-    /// How soon to look again where nobody wakes the worker, right after it had work.
+    /// The poll interval without wake-ups, right after it had work.
     pub poll_min: Duration,
-    /// How rarely to look where nobody wakes the worker, once it has been idle for a while.
+    /// The poll interval without wake-ups, once it has been idle for a while.
     pub poll_max: Duration,
-    /// How long to rely on wake-ups before looking all the same.
+    /// How long to rely on wake-ups before polling anyway.
     pub wait_max: Duration,
     /// Most messages of a queue claimed at once, and waiting for their delivery at any time.
     pub prefetch_max: u32,
@@ -136,7 +136,7 @@ impl WorkerOptions {
         }
     }
 
-    /// The options within what makes sense: no wait of no length, which would spin, and none that
+    /// The options within sensible bounds: no wait of zero length, which would spin, and none that
     /// no clock can reach.
     pub(crate) fn bounded(self) -> Self {
         let shortest = Duration::from_millis(1);
@@ -170,8 +170,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn senseless_options_are_mended() {
-        let mended = WorkerOptions {
+    fn clamps_senseless_options() {
+        let clamped = WorkerOptions {
             grace: Duration::MAX,
             poll_min: Duration::ZERO,
             poll_max: Duration::ZERO,
@@ -179,9 +179,9 @@ mod tests {
             ..WorkerOptions::new("a")
         }
         .bounded();
-        assert!(mended.grace < Duration::MAX);
-        assert_eq!(mended.poll_min, Duration::from_millis(1));
-        assert_eq!(mended.poll_max, Duration::from_millis(1));
-        assert_eq!(mended.prefetch_max, LEASE_MESSAGES_MAX);
+        assert!(clamped.grace < Duration::MAX);
+        assert_eq!(clamped.poll_min, Duration::from_millis(1));
+        assert_eq!(clamped.poll_max, Duration::from_millis(1));
+        assert_eq!(clamped.prefetch_max, LEASE_MESSAGES_MAX);
     }
 }

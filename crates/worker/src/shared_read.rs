@@ -1,4 +1,4 @@
-//! A read that takes long: one at a time, for all who ask meanwhile.
+//! A slow read: one at a time, shared by all callers meanwhile.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ const LONG: Duration = Duration::from_millis(500);
 const KEPT_TIMES: u32 = 10;
 const KEPT_MAX: Duration = Duration::from_secs(30);
 
-/// One read for all who ask while it runs, however many they are.
+/// One read for all callers while it runs.
 ///
-/// Who asks gets an answer whose read began after the question, unless the last one took long and is
-/// kept. A read goes on when those who asked have left: the database would not stop either.
+/// A caller gets the result of a read that began after the call, unless the last one took long and is
+/// kept. A read goes on when its callers have gone: the database would not stop either.
 pub struct SharedRead<T> {
     last: Arc<Mutex<Option<Answer<T>>>>,
 }
@@ -40,7 +40,7 @@ impl<T> fmt::Debug for SharedRead<T> {
 }
 
 impl<T: Clone + Send + 'static> SharedRead<T> {
-    /// The answer, by `read` if nobody else's will do.
+    /// The result, by `read` if no other caller's can be shared.
     pub async fn get<F>(&self, read: impl FnOnce() -> F) -> T
     where
         F: Future<Output = T> + Send + 'static,
@@ -61,7 +61,7 @@ impl<T: Clone + Send + 'static> SharedRead<T> {
             let took = began_at.elapsed();
             *last = Some(Answer {
                 began_at,
-                kept_until: began_at + took + kept_for(took),
+                kept_until: began_at + took + retention(took),
                 value: value.clone(),
             });
             value
@@ -73,7 +73,7 @@ impl<T: Clone + Send + 'static> SharedRead<T> {
     }
 }
 
-fn kept_for(took: Duration) -> Duration {
+fn retention(took: Duration) -> Duration {
     if took > LONG {
         (took * KEPT_TIMES).min(KEPT_MAX)
     } else {
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(first, 1);
         assert_eq!(
             later, [2; 24],
-            "none of them gets what began before it asked"
+            "no caller gets a read that began before its call"
         );
         assert_eq!(ask().await, 3, "a short read is not kept");
     }

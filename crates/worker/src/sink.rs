@@ -1,4 +1,4 @@
-//! The seam between the worker and the outside world.
+//! The trait of a sink, and the types of a delivery.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -13,18 +13,18 @@ pub struct Delivery {
     pub message: Arc<Message>,
     /// The number its attempt row will get.
     pub attempt_no: u32,
-    /// Whether an earlier delivery may have happened. Not set any more once a probe has said that
+    /// Whether an earlier delivery may have happened. Cleared once a probe has found that
     /// none did.
     pub in_doubt: bool,
-    /// The lease's number; travels to the far side, which may refuse older ones.
+    /// The lease's number; sent to the receiver, which may reject older ones.
     pub fence: Fence,
     /// How long this delivery may take. The worker ends it then; a sink may use it for its own
-    /// timeouts, which tell more.
+    /// timeouts, whose errors are more precise.
     pub timeout: Duration,
 }
 
 impl Delivery {
-    /// What the far side should recognise repeats by: the same for every attempt of a message.
+    /// The key by which the receiver recognises repeats: the same for every attempt of a message.
     pub fn idempotency_key(&self) -> String {
         match &self.message.key {
             Some(key) => format!("{}:{key}", self.message.queue),
@@ -33,26 +33,26 @@ impl Delivery {
     }
 }
 
-/// Whom a failure speaks about. The circuit breaker counts only what speaks about the sink.
+/// What a failure is about. The circuit breaker counts only failures of the sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// This message only: another may well be delivered.
     Message,
-    /// The sink: it is down, or does not know us.
+    /// The sink: it is down, or rejects our credentials.
     Sink,
-    /// The sink is well but wants less; see `Verdict::retry_in`.
+    /// The sink is overloaded; see `Verdict::retry_in`.
     Pace,
     /// This process: it lacks a file descriptor or memory, and nothing was sent. The worker tries
     /// again under the same lease, and no try is counted.
     Process,
 }
 
-/// What came of a delivery.
+/// The outcome of a delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// Delivered, retry, dead or uncertain.
     pub outcome: Outcome,
-    /// Whom it speaks about; of no meaning when delivered.
+    /// What a failure is about; ignored when delivered.
     pub about: About,
     /// A short word for programs, such as `http_503`.
     pub code: Option<String>,
@@ -60,7 +60,7 @@ pub struct Verdict {
     pub detail: Option<String>,
     /// What the sink answered, if worth keeping.
     pub result: Option<Value>,
-    /// When to try again, if the sink said so.
+    /// When to try again, if the sink named a time.
     pub retry_in: Option<Duration>,
 }
 
@@ -102,7 +102,7 @@ impl Verdict {
         Self::failed(Outcome::Retry, About::Process, "out_of_resources", detail)
     }
 
-    /// The message is meant for another destination than this worker's, as `detail` says with the
+    /// The message is meant for another destination than this worker's; `detail` names the
     /// setting to add; nothing was sent. It rests for a while, in which another worker may take it,
     /// and none of its tries is used up.
     pub fn misdirected(delivery: &Delivery, detail: impl Into<String>) -> Self {
@@ -135,16 +135,16 @@ impl Verdict {
     }
 }
 
-/// What a sink knows about an earlier delivery.
+/// The result of a probe for an earlier delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Probe {
     /// It arrived; do not send again.
     Delivered(Option<Value>),
     /// It did not arrive; send.
     NotDelivered,
-    /// The sink cannot say, and why.
+    /// It cannot be determined, and why.
     CannotTell(String),
-    /// It knows more than that: this is what the attempt comes to. Nothing is sent.
+    /// The verdict of this attempt, found by the probe. Nothing is sent.
     Decided(Box<Verdict>),
 }
 
@@ -160,8 +160,8 @@ pub trait Sink: Send + Sync + fmt::Debug {
     /// Delivers one message. May be dropped at any await when the lease is lost.
     async fn deliver(&self, delivery: &Delivery) -> Verdict;
 
-    /// Asks whether an earlier delivery of this message arrived.
+    /// Probes whether an earlier delivery of this message arrived.
     async fn probe(&self, _delivery: &Delivery) -> Probe {
-        Probe::CannotTell(format!("{} sinks cannot be asked", self.kind()))
+        Probe::CannotTell(format!("{} sinks have no probe", self.kind()))
     }
 }

@@ -59,7 +59,7 @@ pub(crate) struct Demand {
 impl Demand {
     /// How many messages should be waiting: what fills the free slots, and what can be delivered
     /// within a sixth of a lease.
-    pub(crate) fn wanted(&self) -> u32 {
+    pub(crate) fn target(&self) -> u32 {
         let horizon = (self.lease_ttl / 6).min(HORIZON_MAX).as_secs_f64();
         let by_speed = self
             .speed
@@ -70,36 +70,37 @@ impl Demand {
         let by_rate = self
             .rate_per_second
             .map_or(f64::MAX, |rate| (f64::from(rate) * horizon).max(1.0));
-        let wanted = by_speed.max(f64::from(self.slots_free)).min(by_rate);
+        let target = by_speed.max(f64::from(self.slots_free)).min(by_rate);
         // The cast saturates, and cuts what is less than a whole message.
-        (wanted as u32).min(self.prefetch_max)
+        (target as u32).min(self.prefetch_max)
     }
 
     /// How many to claim while `waiting` are here already. Claims only once half is gone, so that
     /// a busy queue makes few large claims instead of many small ones.
     pub(crate) fn claim(&self, waiting: u32) -> u32 {
         if self.whole_batches {
-            return match waiting == 0 && self.slots_free == self.concurrency {
-                true => self.prefetch_max,
-                false => 0,
+            return if waiting == 0 && self.slots_free == self.concurrency {
+                self.prefetch_max
+            } else {
+                0
             };
         }
-        let wanted = self.wanted();
+        let target = self.target();
         if self.only_free_slots {
-            return wanted.saturating_sub(waiting);
+            return target.saturating_sub(waiting);
         }
-        if waiting > wanted / 2 {
+        if waiting > target / 2 {
             return 0;
         }
-        wanted - waiting
+        target - waiting
     }
 
-    /// How many of those waiting should be given back, because the sink has become slow.
+    /// How many waiting messages should be released, because the sink has become slow.
     pub(crate) fn surplus(&self, waiting: u32) -> u32 {
         if self.whole_batches {
             return 0;
         }
-        let bearable = self.wanted().saturating_mul(4).max(self.concurrency);
+        let bearable = self.target().saturating_mul(4).max(self.concurrency);
         waiting.saturating_sub(bearable)
     }
 }
@@ -125,7 +126,7 @@ mod tests {
         }
     }
 
-    /// W13: what is claimed together is told of together, however slow the sink.
+    /// What is claimed together is recorded together, however slow the sink.
     #[test]
     fn a_queue_of_whole_batches_claims_one_after_the_other() {
         for (slots_free, waiting, claim) in [(1, 0, 10), (0, 0, 0), (1, 3, 0), (0, 9, 0)] {
@@ -141,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Facts CO-36: what waits in a claimed batch waits for nothing but its lease to run out.
+    /// What waits in a claimed batch waits for nothing but its lease to run out.
     #[test]
     fn a_queue_that_claims_for_free_slots_never_claims_ahead() {
         for (slots_free, waiting, claim) in

@@ -1,4 +1,4 @@
-//! What a worker says about itself.
+//! The status of a worker.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerState {
-    /// All is well.
+    /// Deliveries pass.
     Closed,
     /// The sink failed too often; nothing is sent for a while.
     Open,
@@ -33,7 +33,7 @@ pub struct QueueStatus {
     /// Whether a claim is under way, whose messages may be leased but show nowhere yet.
     #[serde(skip)]
     pub claiming: bool,
-    /// Deliveries allowed at once, as policy says.
+    /// Deliveries allowed at once by policy.
     pub concurrency: u32,
     /// Deliveries allowed at once for now, as the sink's answers suggest.
     pub concurrency_now: u32,

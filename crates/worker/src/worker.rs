@@ -16,14 +16,14 @@ use crate::{
     breaker::SharedBreaker,
     budget::Budget,
     context::Context,
-    handle::{Order, Shared},
+    handle::{Order, WorkerState},
     queue::QueueLoop,
 };
 
 /// How long a queue rests after a defect ended it.
 const DEFECT_REST: Duration = Duration::from_secs(1);
 
-/// Works on queues until told to stop.
+/// Works on queues until it is stopped.
 #[derive(Debug)]
 pub struct Worker;
 
@@ -48,7 +48,7 @@ impl Worker {
                 Arc::new(context)
             })
             .collect();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WorkerState {
             owner: options.owner.clone(),
             orders: watch::Sender::default(),
             ended: watch::Sender::default(),
@@ -75,7 +75,7 @@ fn breakers(queues: &[QueueWork]) -> Vec<Arc<SharedBreaker>> {
     breakers
 }
 
-async fn run_all(shared: Arc<Shared>) {
+async fn run_all(shared: Arc<WorkerState>) {
     let mut queues = JoinSet::new();
     for context in &shared.queues {
         queues.spawn(supervise(Arc::clone(context), shared.orders.subscribe()));
@@ -84,7 +84,7 @@ async fn run_all(shared: Arc<Shared>) {
     for queue in queues.join_all().await {
         summary.add(queue);
     }
-    // A worker without queues has nothing to do, but ends only when told to.
+    // A worker without queues has nothing to do, but ends only when it is stopped.
     let mut orders = shared.orders.subscribe();
     drop(orders.wait_for(|order| *order != Order::Work).await);
     shared.ended.send_replace(Some(summary));
@@ -105,7 +105,7 @@ async fn supervise(context: Arc<Context>, mut orders: watch::Receiver<Order>) ->
         let (queue, text) = (&context.queue, panic_text(panic.as_ref()));
         error!(%queue, "queue {queue}: its loop panicked ({text}); it starts again");
         // It may have been the one that probed; a probe too many does no harm.
-        context.breaker.give_probe_back();
+        context.breaker.return_probe();
         tokio::select! {
             () = sleep_until(Instant::now() + DEFECT_REST) => {}
             ended = orders.wait_for(|order| *order != Order::Work) => {

@@ -3,7 +3,7 @@ use crate::{
     AuditEnd, AuditStatus, BackendError, NewAudit,
     evidence::{ValidateRefs, check_strict, normalize},
     payload_sha,
-    policy::{EvidenceMode, GovernanceDecision},
+    policy::EvidenceMode,
 };
 
 const S: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -11,32 +11,19 @@ const CORRELATION: &str = "corr-0123456789abcdef";
 const BACKEND: &str = "openmemory:http://m.example";
 const EVENT_TS: &str = "2026-01-30T10:00:00Z";
 
-/// What the stores do to the JSON of a pending audit (the conformance cases say so): key by key, `extra`
-/// and `gateway_event` one level deeper; a row's number goes behind the reason and into both.
+/// The audit after its end, as the stores write it.
 fn ended(audit: NewAudit, end: &AuditEnd, outbox_id: Option<i64>) -> NewAudit {
-    let mut document = audit.evidence_refs_json.clone();
-    for (name, value) in end.patch.as_object().unwrap() {
-        match (document.get_mut(name), value) {
-            (Some(Value::Object(old)), Value::Object(new))
-                if ["extra", "gateway_event"].contains(&name.as_str()) =>
-            {
-                old.extend(new.clone());
-            }
-            _ => document[name] = value.clone(),
-        }
-    }
-    let mut reason = end.reason.clone().or(audit.reason);
-    if let Some(outbox_id) = outbox_id {
-        reason = reason.map(|reason| format!("{reason}:outbox:{outbox_id}"));
-        document["outbox_id"] = json!(outbox_id);
-        document["gateway_event"]["outbox_id"] = json!(outbox_id);
-        document["gateway_event"]["decision"]["reason"] = json!(reason);
-    }
+    let mut pending = PendingAudit {
+        action: audit.action,
+        reason: audit.reason.clone(),
+        document: audit.evidence_refs_json.as_object().unwrap().clone(),
+    };
+    pending.end(end, outbox_id.map(MessageId));
     NewAudit {
         status: end.status,
-        action: end.action.unwrap_or(audit.action),
-        reason,
-        evidence_refs_json: document,
+        action: pending.action,
+        reason: pending.reason,
+        evidence_refs_json: Value::Object(pending.document),
         ..audit
     }
 }
@@ -56,28 +43,31 @@ fn correlation() -> Correlation {
     Correlation::parse(CORRELATION).unwrap()
 }
 
-fn with_store_audit<T>(evidence: &Evidence, ask: impl FnOnce(StoreAudit<'_>) -> T) -> T {
-    ask(StoreAudit {
-        correlation: &correlation(),
-        actor_user_id: Some("alice"),
-        requested_space: "team:p",
-        final_space: Some("team:p"),
+fn store_facts(evidence: &Evidence) -> AuditFacts {
+    AuditFacts {
+        actor_user_id: Some("alice".to_owned()),
+        final_space: Some("team:p".to_owned()),
         action: Action::Allow,
-        reason: "policy:policy_passed",
-        payload_md: "test",
-        evidence,
-        trim: &Trim::default(),
-        event_ts: EVENT_TS.parse().unwrap(),
-        mode: Some(EvidenceMode::Compat),
-        validate_refs: Some(ValidateRefs {
-            is_on: false,
-            reason: "compat_default",
+        reason: "policy:policy_passed".to_owned(),
+        payload_sha: Some(payload_sha("test")),
+        payload_len: Some(4),
+        evidence: evidence.clone(),
+        event_ts: EVENT_TS.to_owned(),
+        checks: Some(EvidenceChecks {
+            mode: EvidenceMode::Compat,
+            validate_refs: ValidateRefs {
+                is_on: false,
+                reason: "compat_default",
+            },
+            strict: None,
         }),
-        strict: None,
-        memory_id: None,
-        backend: BACKEND,
-        extra: Map::new(),
-    })
+        backend: Some(BACKEND.to_owned()),
+        extra: Map::from_iter([(
+            "evidence_source".to_owned(),
+            json!(evidence.source.as_str()),
+        )]),
+        ..AuditFacts::new(Operation::MemoryStore, &correlation(), "team:p")
+    }
 }
 
 /// The event of a request with the evidence above, allowed and pending.
@@ -102,7 +92,8 @@ fn golden_event() -> Value {
     })
 }
 
-/// Its document. The source of the patch is read from its URI (T23); the reference has none there.
+/// Its document. The source of the patch is read from its URI; the reference
+/// implementation leaves it out.
 fn golden() -> Value {
     let uris = [
         format!("memory://patch_blobs/git/1:abc123/{S}"),
@@ -118,12 +109,11 @@ fn golden() -> Value {
     })
 }
 
-/// Facts 3.7: one request before and after it is stored (E1).
+/// One audit before and after the memory is stored.
 #[test]
 fn a_stored_memory_has_one_audit() {
-    let (pending, end) = with_store_audit(&evidence(), |audit| {
-        (audit.audit(AuditStatus::Pending), audit.stored("mem_1"))
-    });
+    let pending = store_facts(&evidence()).audit(AuditStatus::Pending);
+    let end = AuditEnd::stored("mem_1", false);
     assert_eq!(pending.evidence_refs_json, golden());
     assert_eq!(pending.status, AuditStatus::Pending);
     assert_eq!(pending.target_space, "team:p");
@@ -145,17 +135,13 @@ fn a_stored_memory_has_one_audit() {
     assert_eq!(stored.reason.as_deref(), Some("policy:policy_passed"));
 }
 
-/// Appendix B, the deferred write. The intended action is the policy's (T19).
+/// The intended action is the policy's.
 #[test]
 fn a_deferred_memory_has_one_audit() {
     let error = BackendError::Unreachable("boom, password=x".to_owned());
-    let (pending, end) = with_store_audit(&evidence(), |audit| {
-        (
-            audit.audit(AuditStatus::Pending),
-            audit.deferred(&error, true),
-        )
-    });
-    let deferred = ended(pending, &end, Some(7));
+    let facts = store_facts(&evidence());
+    let end = facts.end_deferred(&error, true);
+    let deferred = ended(facts.audit(AuditStatus::Pending), &end, Some(7));
     let reason = "openmemory_write_failed:connection_error:outbox:7";
     let extra = json!({
         "last_error": "connection_error: boom, password=[REDACTED]", "error_code": "connection_error",
@@ -179,15 +165,15 @@ fn a_deferred_memory_has_one_audit() {
 }
 
 #[test]
-fn a_memory_that_nobody_takes_has_one_audit() {
+fn a_refused_memory_has_one_audit() {
     let error = BackendError::Api {
         status: 400,
         message: "too long".to_owned(),
         retry_in: None,
     };
-    let pending = || with_store_audit(&evidence(), |audit| audit.audit(AuditStatus::Pending));
-    let end = with_store_audit(&evidence(), |audit| audit.refused(&error));
-    let refused = ended(pending(), &end, None);
+    let facts = store_facts(&evidence());
+    let pending = || facts.audit(AuditStatus::Pending);
+    let refused = ended(pending(), &facts.end_refused(&error), None);
     let reason = "openmemory_write_failed:api_error_400:client_error:400";
     assert_eq!(
         (refused.action, refused.status),
@@ -205,9 +191,7 @@ fn a_memory_that_nobody_takes_has_one_audit() {
     let decision = json!({"action": "reject", "reason": reason});
     assert_eq!(document["gateway_event"]["decision"], decision);
 
-    let end = with_store_audit(&evidence(), |audit| {
-        audit.failed("OUTBOX_ENQUEUE_FAILED", &"x".repeat(600), true)
-    });
+    let end = facts.end_failed("OUTBOX_ENQUEUE_FAILED", &"x".repeat(600), true);
     let failed = ended(pending(), &end, None);
     assert_eq!(failed.evidence_refs_json["extra"]["may_be_stored"], true);
     assert_eq!(failed.status, AuditStatus::Failed);
@@ -217,27 +201,27 @@ fn a_memory_that_nobody_takes_has_one_audit() {
     assert_eq!(last_error.len(), 500);
 }
 
-/// Facts 5.2: what is rejected keeps the space that was asked for.
+/// A rejected memory keeps the requested space.
 #[test]
 fn a_rejected_memory_has_one_audit() {
     let evidence = normalize(&[json!({"uri": "u1"})], &[]);
     let report = check_strict(&evidence);
     let reason = report.reason().unwrap();
-    let rejected = with_store_audit(&evidence, |audit| {
-        let audit = StoreAudit {
-            final_space: None,
-            action: Action::Reject,
-            reason: &reason,
-            mode: Some(EvidenceMode::Strict),
-            validate_refs: Some(ValidateRefs {
+    let facts = AuditFacts {
+        final_space: None,
+        action: Action::Reject,
+        reason,
+        checks: Some(EvidenceChecks {
+            mode: EvidenceMode::Strict,
+            validate_refs: ValidateRefs {
                 is_on: true,
                 reason: "strict_enforced",
-            }),
-            strict: Some(&report),
-            ..audit
-        };
-        audit.audit(AuditStatus::Failed)
-    });
+            },
+            strict: Some(report),
+        }),
+        ..store_facts(&evidence)
+    };
+    let rejected = facts.audit(AuditStatus::Failed);
     let found = json!({"is_valid": false, "error_codes": ["EVIDENCE_MISSING_SHA256:evidence[0]:u1"],
         "compat_warnings": []});
     let mut event = golden_event();
@@ -264,23 +248,16 @@ fn a_rejected_memory_has_one_audit() {
     );
 }
 
-/// Facts 5.3: a memory that is stored already, with the row that stored it.
 #[test]
-fn what_is_stored_already_names_its_row() {
-    let evidence = Evidence::default();
-    let document = with_store_audit(&evidence, |mut audit| {
-        audit
-            .extra
-            .insert("original_outbox_id".to_owned(), json!(3));
-        let audit = StoreAudit {
-            reason: "dedup_hit",
-            memory_id: Some("mem_1"),
-            mode: None,
-            validate_refs: None,
-            ..audit
-        };
-        audit.document()
-    });
+fn a_dedup_hit_names_the_outbox_row() {
+    let mut facts = AuditFacts {
+        reason: "dedup_hit".to_owned(),
+        memory_id: Some("mem_1".to_owned()),
+        checks: None,
+        ..store_facts(&Evidence::default())
+    };
+    facts.note("original_outbox_id", 3);
+    let document = facts.document();
     assert_eq!(document["original_outbox_id"], 3);
     assert_eq!(document["memory_id"], "mem_1");
     assert_eq!(document["gateway_event"]["memory_id"], "mem_1");
@@ -291,59 +268,4 @@ fn what_is_stored_already_names_its_row() {
         assert_eq!(document.get(absent), None, "{absent}");
     }
     assert_eq!(document["gateway_event"].get("policy"), None);
-}
-
-#[test]
-fn a_change_of_settings_has_one_audit() {
-    let policy_json = json!({"max_chars": 10, "admin_key": "k"});
-    let audit = |is_allowed, reason| {
-        let audit = GovernanceAudit {
-            correlation: &correlation(),
-            project_key: "p",
-            actor_user_id: Some("alice"),
-            decision: GovernanceDecision { is_allowed, reason },
-            team_write_enabled: Some(true),
-            policy_json: policy_json.as_object().unwrap(),
-            event_ts: EVENT_TS.parse().unwrap(),
-        };
-        audit.audit()
-    };
-    let allowed = audit(true, "governance_update:admin_key");
-    let extra = json!({"project_key": "p", "team_write_enabled": true,
-        "policy_json": {"max_chars": 10, "admin_key": "[REDACTED]"}});
-    let summary = json!({"count": 0, "has_strong": false, "uris": []});
-    let expected = json!({
-        "gateway_event": {
-            "schema_version": "2.0", "source": "gateway", "operation": "governance_update",
-            "correlation_id": CORRELATION, "actor_user_id": "alice",
-            "requested_space": "governance:p", "final_space": "governance:p",
-            "decision": {"action": "allow", "reason": "governance_update:admin_key"},
-            "payload_sha": null, "payload_len": null, "evidence_summary": summary,
-            "trim": {"was_trimmed": false, "why": null, "original_len": null}, "refs": [],
-            "event_ts": EVENT_TS, "extra": extra,
-        },
-        "evidence_summary": summary, "source": "gateway", "correlation_id": CORRELATION,
-        "extra": {"project_key": "p", "team_write_enabled": true, "correlation_id": CORRELATION,
-            "policy_json": {"max_chars": 10, "admin_key": "[REDACTED]"}},
-    });
-    assert_eq!(allowed.evidence_refs_json, expected);
-    assert_eq!(allowed.target_space, "governance:p");
-    assert_eq!(
-        (allowed.action, allowed.status),
-        (Action::Allow, AuditStatus::Success)
-    );
-
-    let refused = audit(false, "governance_update:invalid_admin_key");
-    assert_eq!(
-        (refused.action, refused.status),
-        (Action::Reject, AuditStatus::Failed)
-    );
-    assert_eq!(
-        refused.reason.as_deref(),
-        Some("governance_update:invalid_admin_key")
-    );
-    assert_eq!(
-        refused.evidence_refs_json["gateway_event"]["final_space"],
-        json!(null)
-    );
 }

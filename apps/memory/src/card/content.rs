@@ -1,23 +1,23 @@
-//! Telling memories from diffs and logs.
+//! Detects diffs and logs.
 
-/// Levels that logs begin their lines with. Any word in capitals would do for the reference, which
-/// therefore takes every remark that begins with `NOTE: ` for a log; words of prose are not in here.
+/// Log levels at the start of a line. The reference accepts any word in capitals and so treats
+/// every line with `NOTE: ` as a log; such words are not listed here.
 const LEVELS: [&str; 12] = [
     "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "SEVERE", "CRITICAL", "FATAL",
     "ALERT", "PANIC",
 ];
 
-/// What is no memory.
+/// Content that is not a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentKind {
-    /// A change, line by line.
+    /// A unified diff.
     Diff,
-    /// What a program said.
+    /// Output of a program.
     Log,
 }
 
 impl ContentKind {
-    /// In a word.
+    /// The name in pointers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Diff => "diff",
@@ -25,14 +25,14 @@ impl ContentKind {
         }
     }
 
-    /// What stands in its place.
+    /// The replacement text.
     pub(super) fn pointer(self, sha256: &str) -> String {
         let kind = self.as_str();
         format!("[{kind} left out]\n- uri: memory://local/content\n- sha256: {sha256}")
     }
 }
 
-/// What a text is, if it is no memory: one line that looks like it is enough.
+/// The kind of a text that is not a memory: one matching line is enough.
 pub fn content_kind(text: &str) -> Option<ContentKind> {
     if text.lines().any(is_of_diff) {
         return Some(ContentKind::Diff);
@@ -70,7 +70,6 @@ fn is_shaped(text: &str, shape: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Facts 5.5.
     #[test]
     fn diffs_and_logs_are_told_from_memories() {
         let diffs = [

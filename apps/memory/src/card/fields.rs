@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::uri::{is_sha256, mask_credentials};
 
-/// Where evidence of a card may be.
+/// Allowed schemes of evidence.
 const SCHEMES: [&str; 4] = ["memory://", "svn://", "git://", "https://"];
 
 /// Why a card cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardError {
-    /// Everything that is wrong.
+    /// Every problem.
     pub problems: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for CardError {
 
 impl std::error::Error for CardError {}
 
-/// One word of a few, read in either case.
+/// An enum of words, parsed case-insensitively.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$about])*
@@ -45,7 +45,7 @@ macro_rules! words {
             /// Every one of them.
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
-            /// As cards write it.
+            /// The value in cards.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
@@ -75,25 +75,25 @@ macro_rules! words {
 }
 
 words! {
-    /// What sort of memory it is.
+    /// Kind of memory.
     CardKind {
-        /// Something that is so.
+        /// A fact.
         Fact = "FACT",
-        /// How something is done.
+        /// A procedure.
         Procedure = "PROCEDURE",
-        /// What goes wrong easily.
+        /// A common mistake.
         Pitfall = "PITFALL",
-        /// What was decided.
+        /// A decision.
         Decision = "DECISION",
-        /// What to look at in reviews.
+        /// What to check in reviews.
         ReviewGuide = "REVIEW_GUIDE",
-        /// What somebody made of it.
+        /// A reflection.
         Reflection = "REFLECTION",
     }
 }
 
 words! {
-    /// How sure it is.
+    /// Confidence.
     #[derive(Default)]
     Confidence {
         /// Very.
@@ -107,7 +107,7 @@ words! {
 }
 
 words! {
-    /// Who should see it.
+    /// Audience.
     #[derive(Default)]
     Visibility {
         /// The team.
@@ -115,13 +115,13 @@ words! {
         Team = "team",
         /// One person.
         Private = "private",
-        /// Everybody.
+        /// The whole organisation.
         Org = "org",
     }
 }
 
 words! {
-    /// How long it will hold.
+    /// Expected validity.
     #[derive(Default)]
     Ttl {
         /// Years.
@@ -134,11 +134,11 @@ words! {
     }
 }
 
-/// What a card is based on. Fields of evidence that cards do not show are left out.
+/// Evidence of a card. Fields that cards do not show are dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CardEvidence {
-    /// Where it is.
+    /// Its URI.
     pub uri: String,
     /// Its hash.
     pub sha256: String,

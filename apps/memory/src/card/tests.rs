@@ -26,7 +26,6 @@ fn changed(name: &str, value: Value) -> Value {
     fields
 }
 
-/// Facts 5.5, the golden vector.
 #[test]
 fn a_card_has_one_layout() {
     let built = card(fields()).unwrap().build();
@@ -135,7 +134,7 @@ fn an_incomplete_card_is_refused_with_all_that_is_wrong() {
     for (fields, why) in table {
         assert_eq!(card(fields).unwrap_err().problems, [why]);
     }
-    let headings = "summary and details must not hold headings of cards";
+    let headings = "summary and details must not contain headings of cards";
     let forged = json!(["fine", "x\n[Evidence]\n- uri=https://x"]);
     for fields in [
         changed("details", forged),
@@ -166,7 +165,7 @@ fn section<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
     rest.split_once(to).unwrap().0.trim()
 }
 
-/// Facts 5.5. Characters are counted, not bytes.
+/// Characters are counted, not bytes.
 #[test]
 fn what_is_too_long_is_cut() {
     let fits = built_with("summary", json!("é".repeat(200)));
@@ -200,7 +199,6 @@ fn what_is_too_long_is_cut() {
     assert!(long.trim.original_len.unwrap() > 5_000);
 }
 
-/// Facts 5.5.
 #[test]
 fn diffs_and_logs_become_pointers() {
     let diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@";

@@ -1,7 +1,7 @@
 //! Cards of commits and revisions.
 //!
-//! A card is made of the row alone, never of the clock or of what was fetched meanwhile: the same
-//! change makes the same card whenever it is made, and so is stored once.
+//! A card depends on the row alone, not on the clock or fetched changes: the same change always
+//! gives the same card, which is stored once.
 
 mod facts;
 #[cfg(test)]
@@ -18,18 +18,18 @@ use crate::{
     policy::{BulkMode, Policy},
 };
 
-/// What the default policy lets pass; a policy may want less.
+/// Limit of the default policy; a policy may allow less.
 const CARD_CHARS_MAX: u64 = 1_200;
-/// Paragraphs of the message and names of files that are tried, until the card is short enough.
+/// Combinations of paragraphs and file names, tried until the card is short enough.
 const SHAPES: [(usize, usize); 7] = [(6, 10), (4, 10), (2, 10), (1, 10), (1, 3), (0, 3), (0, 0)];
 const OWNER_CHARS_MAX: usize = 100;
 const MODULE_CHARS_MAX: usize = 150;
-/// Of a card that must be very short: less says nothing.
+/// Minimum of a very short card.
 const SUMMARY_CHARS_MIN: usize = 20;
-/// There must be room for this much of the summary before the module is named as well.
+/// The module is shown only if this much of the summary still fits.
 const SUMMARY_CHARS_GOOD: usize = 60;
 
-/// How changes of a repository become cards.
+/// Builds cards of a repository.
 pub(super) struct Cards<'a> {
     pub(super) repo: &'a Repo,
     pub(super) kind: CardKind,
@@ -37,7 +37,7 @@ pub(super) struct Cards<'a> {
 }
 
 impl Cards<'_> {
-    /// The memory that a change becomes. Where its diff is kept is told beside the text, not in it.
+    /// The memory of a change. The location of its diff is in the evidence, not in the text.
     pub(super) fn request(&self, change: &Change, patch: Option<&PatchState>) -> StoreRequest {
         let facts = Facts::of(self.repo, change);
         let is_bulk = change.bulk_reason.is_some();
@@ -72,7 +72,7 @@ impl Cards<'_> {
         }
     }
 
-    /// As much of the message and the files as the policy lets pass.
+    /// As much of the message and the files as the policy allows.
     fn fitted(&self, change: &Change, facts: &Facts) -> Card {
         let most = self.policy.max_chars.min(CARD_CHARS_MAX);
         let mut card = None;
@@ -111,7 +111,7 @@ impl Cards<'_> {
                 git_commit,
                 ..CardEvidence::default()
             }],
-            // What a repository says of itself.
+            // From the repository itself.
             confidence: Confidence::High,
             visibility: Visibility::Team,
             ttl: match change.bulk_reason {
@@ -121,7 +121,7 @@ impl Cards<'_> {
         }
     }
 
-    /// The card of one of many, if it can be as short as the policy wants it.
+    /// The card of a bulk change, if it can be as short as the policy requires.
     fn short(&self, change: &Change, card: &Card) -> Option<String> {
         let most = usize::try_from(self.policy.bulk_max_chars).unwrap_or(usize::MAX);
         let render = |module: &str, summary: &str| {
@@ -142,7 +142,7 @@ impl Cards<'_> {
     }
 }
 
-/// The change itself, where it is kept.
+/// The stored change as evidence.
 fn reference(patch: &PatchState) -> Option<Value> {
     let uri = patch.evidence_uri.as_deref()?;
     Some(json!({
@@ -151,29 +151,30 @@ fn reference(patch: &PatchState) -> Option<Value> {
     }))
 }
 
-/// Without anything that could end a line.
+/// Replaces line ends.
 fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_control() || c.is_whitespace());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     words.join(" ")
 }
 
-/// Without anything that could be taken for the layout's own, or that steers a terminal.
+/// Replaces headings of the layout and control characters.
 fn tame(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let line: String = line
             .chars()
             .filter(|c| !c.is_control() || *c == '\t')
             .collect();
-        match is_heading(&line) {
-            true => format!("> {line}"),
-            false => line,
+        if is_heading(&line) {
+            format!("> {line}")
+        } else {
+            line
         }
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// At most so many characters, the last of which says that there were more.
+/// At most so many characters; the last one marks a cut.
 fn shortened(text: &str, most: usize) -> String {
     match text.chars().nth(most) {
         None => text.to_owned(),

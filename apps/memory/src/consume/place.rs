@@ -1,9 +1,9 @@
-//! Where a change is, as evidence says it.
+//! URIs of changes as evidence.
 
 use consign_scm::{Change, Provider, Repo};
 
-/// `git://<host>/<path>/commit/<sha>` or `svn://<host>/<path>@<revision>`; without a host for what is
-/// on this machine.
+/// `git://<host>/<path>/commit/<sha>` or `svn://<host>/<path>@<revision>`; without a host for local
+/// repositories.
 pub(super) fn evidence_uri(repo: &Repo, change: &Change) -> String {
     let place = place(&repo.url);
     let rev = &change.rev_or_sha;
@@ -16,18 +16,19 @@ pub(super) fn evidence_uri(repo: &Repo, change: &Change) -> String {
     }
 }
 
-/// The last part of a repository's path: its name, where nobody gave it another.
+/// The last segment of a repository's path: its default name.
 pub(super) fn name(repo: &Repo) -> String {
     let place = place(&repo.url);
     let last = place.rsplit('/').next().unwrap_or_default();
     let name = last.strip_suffix(".git").unwrap_or(last);
-    match name.is_empty() {
-        true => format!("repo-{}", repo.repo_id),
-        false => name.to_owned(),
+    if name.is_empty() {
+        format!("repo-{}", repo.repo_id)
+    } else {
+        name.to_owned()
     }
 }
 
-/// Host and path, whatever the URL was. Names of users stay out: they may be half of a credential.
+/// Host and path of any URL. User names are dropped: they may be a part of a credential.
 fn place(url: &str) -> String {
     let without_user = |place: &str| {
         let host_ends = place.find('/').unwrap_or(place.len());
@@ -36,7 +37,7 @@ fn place(url: &str) -> String {
     };
     let place = match url.split_once("://") {
         Some((_, place)) => without_user(place),
-        // `user@host:path`, as ssh has it; a path has a slash before any colon.
+        // `user@host:path` of ssh; a path has a slash before any colon.
         None => match url.split_once(':') {
             Some((host, path)) if !host.contains('/') => {
                 let path = path.trim_start_matches('/');
@@ -49,16 +50,16 @@ fn place(url: &str) -> String {
     place.chars().map(plain).collect()
 }
 
-/// A URI is one line without blanks.
+/// A URI has no line ends and blanks.
 fn plain(c: char) -> String {
     let mut bytes = [0; 4];
-    match c.is_control() || c.is_whitespace() {
-        true => c
-            .encode_utf8(&mut bytes)
+    if c.is_control() || c.is_whitespace() {
+        c.encode_utf8(&mut bytes)
             .bytes()
             .map(|byte| format!("%{byte:02X}"))
-            .collect(),
-        false => c.to_string(),
+            .collect()
+    } else {
+        c.to_string()
     }
 }
 

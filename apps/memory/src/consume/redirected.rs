@@ -1,4 +1,4 @@
-//! Why cards go to a private space, for whoever wonders where they are.
+//! Why cards are redirected to a private space.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 use super::ConsumeOptions;
 use crate::{Settings, policy::Policy};
 
-/// What the settings of a project have against cards in its team's space.
+/// Objections of a project's settings to cards in its team space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Redirected {
-    /// The first objection, as audits write it after `policy:`.
+pub struct RedirectReasons {
+    /// The first objection, as in audits after `policy:`.
     pub reason: String,
-    /// What `governance_update` would have to be told so that cards go to the team; none: who is on a
-    /// list of people is for people to say.
+    /// The `governance_update` that would send cards to the team; `None` if the objection is a list
+    /// of users.
     pub update: Option<Value>,
 }
 
-impl Redirected {
-    /// None: what is against a card is the card's own.
+impl RedirectReasons {
+    /// `None`: the objection is about the card itself.
     pub(super) fn by(
         settings: &Settings,
         policy: &Policy,
@@ -72,12 +72,13 @@ mod tests {
         }
     }
 
-    /// What the policy itself says of a card.
+    /// The policy's decision for a card.
     fn decided(settings: &Settings, actor: Option<&str>) -> (Action, String) {
         let decision = decide(&PolicyInput {
             target_space: "team:p",
             actor,
             is_actor_bound: false,
+            is_authenticated: false,
             kind: Some("FACT"),
             has_evidence: true,
             payload_md: "short",
@@ -129,7 +130,7 @@ mod tests {
                 ..ConsumeOptions::default()
             };
             let policy = Policy::read(&settings.policy_json);
-            let by = Redirected::by(&settings, &policy, &options).unwrap();
+            let by = RedirectReasons::by(&settings, &policy, &options).unwrap();
             let (action, reason) = decided(&settings, actor);
             assert_eq!((action, reason), (Action::Redirect, by.reason.clone()));
             let Some(update) = by.update.as_ref().filter(|_| is_helped) else {
@@ -139,7 +140,7 @@ mod tests {
             let after = updated(&settings, update);
             assert_eq!(decided(&after, actor).0, Action::Allow, "{update}");
             let policy = Policy::read(&after.policy_json);
-            assert_eq!(Redirected::by(&after, &policy, &options), None);
+            assert_eq!(RedirectReasons::by(&after, &policy, &options), None);
         }
     }
 }

@@ -1,28 +1,28 @@
-//! Evidence by where it is: changes, attachments, elsewhere.
+//! Evidence by kind: patches, attachments, external.
 
 use serde_json::{Map, Value, json};
 
 use super::{Evidence, EvidenceItem, GIVEN_FIELD};
 use crate::uri::{parse_attachment_evidence_uri, parse_evidence_uri};
 
-/// Fields that go with a reference elsewhere.
+/// Fields of an external reference.
 const EXTERNAL_FIELDS: [&str; 4] = ["event_id", "svn_rev", "git_commit", "mr"];
 
-/// Evidence as audits keep it.
+/// Evidence as audits store it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Classified {
+pub struct ClassifiedEvidence {
     /// Changes to repositories.
     pub patches: Vec<Value>,
     /// Attachments of items.
     pub attachments: Vec<Value>,
-    /// Everything else.
+    /// External references.
     pub external: Vec<Value>,
-    /// Items, by place, whose hash is not that of their URI.
+    /// Indexes of items whose hash differs from that of their URI.
     pub mismatches: Vec<usize>,
 }
 
-impl Classified {
-    /// The lists that are not empty, by their names.
+impl ClassifiedEvidence {
+    /// The non-empty lists by name.
     pub fn lists(&self) -> Map<String, Value> {
         let lists = [
             ("patches", &self.patches),
@@ -36,12 +36,12 @@ impl Classified {
     }
 }
 
-/// Sorts evidence. A URI that can be read says its own source and hash; a hash given beside it that
-/// differs is kept under `sha256_given` and flagged with `sha256_mismatch`, never put in its place.
-pub fn classify(evidence: &Evidence) -> Classified {
-    let mut classified = Classified::default();
+/// Sorts evidence. Source and hash come from a URI that can be parsed; a different hash in the item is
+/// kept as `sha256_given` with `sha256_mismatch`, and never replaces that of the URI.
+pub fn classify(evidence: &Evidence) -> ClassifiedEvidence {
+    let mut classified = ClassifiedEvidence::default();
     for (index, item) in evidence.items.iter().enumerate() {
-        if let Some((mut reference, is_patch)) = readable(item) {
+        if let Some((mut reference, is_patch)) = parsed(item) {
             let own = reference["sha256"].as_str().unwrap_or_default();
             let given = item.sha256();
             if !given.is_empty() && !given.eq_ignore_ascii_case(own) {
@@ -49,9 +49,10 @@ pub fn classify(evidence: &Evidence) -> Classified {
                 reference["sha256_given"] = json!(given);
                 reference["sha256_mismatch"] = json!(true);
             }
-            match is_patch {
-                true => classified.patches.push(reference),
-                false => classified.attachments.push(reference),
+            if is_patch {
+                classified.patches.push(reference);
+            } else {
+                classified.attachments.push(reference);
             }
         } else {
             classified.external.push(external(item));
@@ -60,8 +61,8 @@ pub fn classify(evidence: &Evidence) -> Classified {
     classified
 }
 
-/// The reference of an item whose URI is ours, and whether it is a change.
-fn readable(item: &EvidenceItem) -> Option<(Value, bool)> {
+/// The reference of an item with a `memory://` URI, and whether it is a patch.
+fn parsed(item: &EvidenceItem) -> Option<(Value, bool)> {
     let uri = item.uri();
     if let Some(patch) = parse_evidence_uri(uri).filter(|patch| patch.is_strong()) {
         let mut reference = json!({

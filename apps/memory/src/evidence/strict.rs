@@ -1,31 +1,31 @@
-//! What strict projects ask of evidence.
+//! The checks of evidence in strict mode.
 
 use serde_json::{Value, json};
 
 use super::{Evidence, classify};
 use crate::{policy::EvidenceMode, uri::is_sha256};
 
-/// As much of a malformed hash is shown.
+/// Characters of a malformed hash in an error.
 const SHOWN_CHARS: usize = 16;
 
-/// What the check found.
+/// The result of the strict check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StrictReport {
-    /// What the write is rejected for: `<CODE>:evidence[i]…`.
+    /// Errors that reject the write: `<CODE>:evidence[i]…`.
     pub errors: Vec<String>,
-    /// What is only told.
+    /// Warnings for the audit.
     pub warnings: Vec<String>,
 }
 
 impl StrictReport {
-    /// The reason of the audit if the write is rejected: the first error's code.
+    /// The reason of a rejection: the first error's code.
     pub fn reason(&self) -> Option<String> {
         let first = self.errors.first()?;
         let code = first.split(':').next().unwrap_or_default();
         Some(format!("EVIDENCE_VALIDATION_FAILED:{code}"))
     }
 
-    /// As audits keep it.
+    /// The value in audits.
     pub fn to_value(&self) -> Value {
         json!({
             "is_valid": self.errors.is_empty(), "error_codes": self.errors,
@@ -34,48 +34,50 @@ impl StrictReport {
     }
 }
 
-/// Checks evidence as strict projects want it: a URI and a hash for each piece, and no other hash than
-/// the URI's own. Asked of every space, private ones included.
+/// Each item needs a URI and a hash, and the hash has to be that of the URI. Applies to every space,
+/// including private ones.
 pub fn check_strict(evidence: &Evidence) -> StrictReport {
     let mut report = StrictReport::default();
     let mismatches = classify(evidence).mismatches;
     for (index, item) in evidence.items.iter().enumerate() {
         let (uri, sha256) = (item.uri(), item.sha256());
-        let place = format!("evidence[{index}]");
+        let item_path = format!("evidence[{index}]");
         if uri.is_empty() {
-            report.errors.push(format!("EVIDENCE_MISSING_URI:{place}"));
+            report
+                .errors
+                .push(format!("EVIDENCE_MISSING_URI:{item_path}"));
         } else if sha256.is_empty() && item.is_legacy() {
-            let warning = format!("EVIDENCE_LEGACY_NO_SHA256:{place}:{uri}");
+            let warning = format!("EVIDENCE_LEGACY_NO_SHA256:{item_path}:{uri}");
             report.warnings.push(warning);
         } else if sha256.is_empty() {
             report
                 .errors
-                .push(format!("EVIDENCE_MISSING_SHA256:{place}:{uri}"));
+                .push(format!("EVIDENCE_MISSING_SHA256:{item_path}:{uri}"));
         } else if !is_sha256(sha256) {
             let shown: String = sha256.chars().take(SHOWN_CHARS).collect();
             report
                 .errors
-                .push(format!("EVIDENCE_INVALID_SHA256:{place}:{shown}..."));
+                .push(format!("EVIDENCE_INVALID_SHA256:{item_path}:{shown}..."));
         } else if mismatches.contains(&index) {
             report
                 .errors
-                .push(format!("EVIDENCE_SHA256_MISMATCH:{place}:{uri}"));
+                .push(format!("EVIDENCE_SHA256_MISMATCH:{item_path}:{uri}"));
         }
     }
     report
 }
 
-/// Whether references are checked, and why.
+/// Whether references are validated, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValidateRefs {
-    /// Whether they are.
+    /// Whether they are validated.
     pub is_on: bool,
-    /// The word for audits.
+    /// The value in audits.
     pub reason: &'static str,
 }
 
-/// Whether references are checked: strict projects decide if they are enforced, else the caller, else
-/// the configuration (`validate_evidence_refs`).
+/// Whether references are validated: always in strict mode if enforced, else as the caller says, else as
+/// configured (`validate_evidence_refs`).
 pub fn resolve_validate_refs(
     mode: EvidenceMode,
     is_strict_enforced: bool,

@@ -12,7 +12,6 @@ fn v1(uris: &[&str]) -> Evidence {
     normalize(&[], &uris)
 }
 
-/// Facts 3.6.
 #[test]
 fn both_ways_to_name_evidence_become_one() {
     let both = normalize(&[json!({"uri": "u2"})], &["u1".to_owned()]);
@@ -45,8 +44,8 @@ fn a_summary_shows_the_first_few() {
     assert_eq!(Evidence::default().summary(), none);
 }
 
-/// Facts 3.6. The reference also takes `memory://patch_blobs/git/<sha256>` for a change, although its
-/// logbook cannot read it: here there is one grammar (T41).
+/// The reference also takes `memory://patch_blobs/git/<sha256>` for a change, although its
+/// logbook cannot read it: here there is one grammar.
 #[test]
 fn evidence_is_sorted_by_its_uri() {
     let table = [
@@ -70,7 +69,7 @@ fn evidence_is_sorted_by_its_uri() {
     }
 }
 
-/// T23: the source of a change is in its URI, so that what the strict check lets through can also be
+/// The source of a change is in its URI, so that what the strict check lets through can also be
 /// recorded.
 #[test]
 fn the_source_of_a_change_is_read_from_its_uri() {
@@ -97,7 +96,7 @@ fn the_source_of_a_change_is_read_from_its_uri() {
     assert_eq!(check_evidence_refs_json(&refs), Ok(()));
 }
 
-/// T25: the reference silently puts the URI's hash in the place of the caller's.
+/// The reference silently puts the URI's hash in the place of the caller's.
 #[test]
 fn a_hash_that_is_not_the_uris_is_flagged() {
     let other = "0".repeat(64);
@@ -115,7 +114,6 @@ fn a_hash_that_is_not_the_uris_is_flagged() {
     );
 }
 
-/// Facts section 4.
 #[test]
 fn strict_projects_want_a_hash_for_each_piece() {
     let mut evidence = v2(json!([
@@ -139,7 +137,7 @@ fn strict_projects_want_a_hash_for_each_piece() {
     assert_eq!(report.reason().as_deref(), Some(reason));
     assert_eq!(report.to_value()["is_valid"], false);
 
-    // M6: mere URIs are not rejected.
+    // Mere URIs are not rejected.
     let report = check_strict(&v1(&["u4"]));
     assert_eq!((report.reason(), report.warnings.len()), (None, 1));
     // Nobody can say of an object that it was a mere URI.
@@ -152,7 +150,6 @@ fn strict_projects_want_a_hash_for_each_piece() {
     assert_eq!(check_strict(&long).errors, [shown]);
 }
 
-/// Facts section 4.
 #[test]
 fn who_decides_whether_references_are_checked() {
     use EvidenceMode::{Compat, Strict};

@@ -1,11 +1,11 @@
-//! A memory as its message holds it.
+//! Reading a memory from its message.
 
 use consign_kernel::{Message, Payload};
 use serde_json::{Map, Value};
 
 use crate::{NewMemory, is_key};
 
-/// The memory of a message; why not, if it is none.
+/// The memory of a message, or why the message is malformed.
 pub(crate) fn read(message: &Message) -> Result<NewMemory, String> {
     let payload = message.payload.members().unwrap_or_default();
     let text = |name: &str| {
@@ -66,9 +66,9 @@ mod tests {
         }
     }
 
-    /// T12: a memory delivered later has all that a direct one has.
+    /// A deferred memory has every field of a direct one.
     #[test]
-    fn what_is_sent_later_is_what_was_meant() {
+    fn a_message_keeps_every_field_of_its_memory() {
         let memory = NewMemory {
             target_space: "private:alice".to_owned(),
             payload_md: "# Test\n".to_owned(),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_no_memory() {
+    fn an_inconsistent_message_is_malformed() {
         let memory = NewMemory {
             target_space: "team:p".to_owned(),
             payload_md: "test".to_owned(),

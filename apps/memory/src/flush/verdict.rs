@@ -1,4 +1,4 @@
-//! What became of a memory, in the words of attempts.
+//! The verdicts of deliveries.
 
 use std::{error::Error as StdError, time::Duration};
 
@@ -6,27 +6,27 @@ use consign_kernel::{Certainty, Error, Outcome};
 use consign_worker::{About, Delivery, Verdict};
 use serde_json::json;
 
-use crate::{BackendError, Found, StoredMemory, setting_for};
+use crate::{BackendError, KnownMemory, StoredMemory, setting_for};
 
 /// Codes of attempts of the queue `memory`, beside `connection_error`, `api_error_<status>` and
 /// `openmemory_error`.
 pub mod codes {
-    /// The same text is stored already; its memory is this one's too.
+    /// The same text was stored before, and the memory server confirmed it.
     pub const DEDUP_HIT: &str = "dedup_hit";
-    /// An earlier attempt had arrived; the memory server was asked.
+    /// An earlier attempt with an unknown result had stored it.
     pub const FOUND: &str = "found";
     /// The logbook did not answer in time.
     pub const DB_TIMEOUT: &str = "db_timeout";
     /// The logbook failed.
     pub const DB_ERROR: &str = "db_error";
-    /// It is no memory.
+    /// The message is no memory.
     pub const MALFORMED: &str = "malformed";
 }
 
-/// The longest rest that a memory server can ask for: nonsense must not keep memories for a year.
+/// The longest `Retry-After` that is honoured.
 const RETRY_IN_MAX: Duration = Duration::from_hours(1);
 
-/// The memory server has it. `is_again`: it had it before, and had lost it.
+/// Stored. `is_again`: the memory server had lost it.
 pub(super) fn stored(stored: &StoredMemory, is_again: bool) -> Verdict {
     let mut result = json!({"memory_id": stored.memory_id});
     if is_again {
@@ -35,7 +35,7 @@ pub(super) fn stored(stored: &StoredMemory, is_again: bool) -> Verdict {
     Verdict::delivered().with_result(result)
 }
 
-/// The memory server had it before.
+/// Stored by an earlier attempt.
 pub(super) fn found(memory: &StoredMemory) -> Verdict {
     Verdict {
         code: Some(codes::FOUND.to_owned()),
@@ -43,8 +43,8 @@ pub(super) fn found(memory: &StoredMemory) -> Verdict {
     }
 }
 
-/// The logbook says that it was stored, and the memory server that it has it.
-pub(super) fn deduplicated(found: &Found, stored: &StoredMemory) -> Verdict {
+/// Stored before according to the logbook, and confirmed by the memory server.
+pub(super) fn deduplicated(found: &KnownMemory, stored: &StoredMemory) -> Verdict {
     let mut result = json!({"memory_id": stored.memory_id});
     if let Some(outbox_id) = found.outbox_id {
         result["original_outbox_id"] = json!(outbox_id);
@@ -55,25 +55,25 @@ pub(super) fn deduplicated(found: &Found, stored: &StoredMemory) -> Verdict {
     }
 }
 
-/// It is meant for another backend than this worker's; nothing was sent.
-pub(super) fn misdirected(delivery: &Delivery, meant: &str, here: &str) -> Verdict {
+/// The message names another backend than this worker's; nothing was sent.
+pub(super) fn misdirected(delivery: &Delivery, backend: &str, own: &str) -> Verdict {
     let detail = format!(
-        "it is meant for {meant}, and this worker stores into {here}; {}",
-        setting_for(meant)
+        "it is meant for {backend}, and this worker stores into {own}; {}",
+        setting_for(backend)
     );
     Verdict::misdirected(delivery, detail)
 }
 
-/// The memory server does not have it, or nobody knows.
+/// Not stored, or with an unknown result.
 pub(super) fn failed(error: &BackendError) -> Verdict {
     let (outcome, about) = match error {
         BackendError::Unreachable(_) => (Outcome::Retry, About::Sink),
         BackendError::Unknown(_) => (Outcome::Uncertain, About::Sink),
         BackendError::Api { status: 429, .. } => (Outcome::Retry, About::Pace),
-        // Somebody has to give us another key; the memories wait until then.
+        // An operator has to change the key; the memories wait until then.
         error if error.is_about_us() => (Outcome::Retry, About::Sink),
         error if error.is_refusal() => (Outcome::Dead, About::Message),
-        // Whatever went wrong there may have gone wrong after it was written.
+        // The server may have failed after the write.
         BackendError::Api { .. } => (Outcome::Uncertain, About::Sink),
         BackendError::Protocol(_) => (Outcome::Uncertain, About::Message),
     };
@@ -84,7 +84,7 @@ pub(super) fn failed(error: &BackendError) -> Verdict {
     Verdict::failed(outcome, about, error.word(), error.to_string()).with_retry_in(retry_in)
 }
 
-/// Whether it arrived earlier could not be found out. Nothing was sent.
+/// Nothing was sent, and the result of an earlier attempt is still unknown.
 pub(super) fn still_in_doubt(error: &BackendError) -> Verdict {
     Verdict {
         outcome: Outcome::Uncertain,
@@ -92,11 +92,12 @@ pub(super) fn still_in_doubt(error: &BackendError) -> Verdict {
     }
 }
 
-/// The logbook could not be asked. Nothing was sent.
+/// The logbook could not be read. Nothing was sent.
 pub(super) fn database_failed(error: &Error) -> Verdict {
-    let code = match is_timeout(error) {
-        true => codes::DB_TIMEOUT,
-        false => codes::DB_ERROR,
+    let code = if is_timeout(error) {
+        codes::DB_TIMEOUT
+    } else {
+        codes::DB_ERROR
     };
     let detail = format!("{code}: {}", chain(error));
     Verdict::failed(Outcome::Retry, About::Message, code, detail)
@@ -109,8 +110,7 @@ pub(super) fn database_timed_out(why: &str) -> Verdict {
     Verdict::failed(Outcome::Retry, About::Message, code, detail)
 }
 
-/// Whether the database ended a statement because it took too long (SQLSTATE 57014), or was not
-/// reached in time.
+/// Whether the database cancelled a statement (SQLSTATE 57014) or could not be reached in time.
 fn is_timeout(error: &Error) -> bool {
     let text = chain(error);
     let words = [
@@ -123,7 +123,7 @@ fn is_timeout(error: &Error) -> bool {
         || words.iter().any(|word| text.contains(word))
 }
 
-/// An error and what caused it, in one line.
+/// An error with its causes, in one line.
 fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_leads_to_what_it_means() {
+    fn a_backend_error_determines_the_outcome() {
         use About::{Message, Pace, Sink};
         use Outcome::{Dead, Retry, Uncertain};
         let table = [
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_ask_for_an_hour_of_rest_at_most() {
+    fn retry_after_is_capped_at_an_hour() {
         for (asked, rest) in [(7, 7), (3_600, 3_600), (u64::MAX, 3_600)] {
             let verdict = failed(&BackendError::Api {
                 status: 429,
@@ -202,9 +202,8 @@ mod tests {
         }
     }
 
-    /// W4: whose memory it is.
     #[test]
-    fn what_is_stored_already_names_its_memory() {
+    fn a_dedup_hit_names_the_stored_memory() {
         let stored = StoredMemory {
             memory_id: "m0".to_owned(),
         };
@@ -213,7 +212,7 @@ mod tests {
             (None, json!({"memory_id": "m0"})),
         ];
         for (outbox_id, result) in table {
-            let found = Found {
+            let found = KnownMemory {
                 outbox_id: outbox_id.map(consign_kernel::MessageId),
                 memory_id: None,
             };
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_that_took_too_long_is_told_from_other_failures() {
+    fn a_statement_timeout_has_its_own_code() {
         let unavailable = |text: &str| Error::Unavailable {
             attempted: "check_dedup",
             certainty: Certainty::Definite,

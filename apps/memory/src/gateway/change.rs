@@ -1,23 +1,26 @@
-//! Changing and removing memories.
+//! `memory_update` and `memory_delete`.
 
 mod earlier;
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::error;
 
-use super::{MemoryService, StoreRequest, read::unavailable, refused};
+use super::{MemoryService, RequestOutline, StoreRequest, read::unavailable, refused};
 use crate::{
-    Action, AuditEnd, AuditStatus, Caller, Correlation, MemoryItem, NewAudit, UnknownActorPolicy,
-    audit_json::DeleteAudit,
-    gateway::Sketch,
+    Action, AuditEnd, AuditStatus, BackendError, Caller, Correlation, MemoryItem,
+    UnknownActorPolicy,
+    audit_json::{AuditFacts, Operation},
     policy::{Policy, explain},
     tools::{Arguments, Refusal, wrong},
 };
 
-/// A newer version of a memory, as it was asked for. What is absent is as in the old one.
+/// In `extra`: the memory that a removal is about.
+const DELETED_MEMORY_ID: &str = "deleted_memory_id";
+
+/// A new version of a memory. Absent fields are taken from the old one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UpdateRequest {
     id: String,
@@ -42,7 +45,6 @@ impl UpdateRequest {
         })
     }
 
-    /// The newer version.
     fn version_of(self, old: MemoryItem) -> StoreRequest {
         let is_given = !self.evidence.is_empty() || !self.evidence_refs.is_empty();
         let (evidence, evidence_refs) = if is_given {
@@ -64,7 +66,7 @@ impl UpdateRequest {
     }
 }
 
-/// Evidence of the old version, in the form it was given in: mere references stay such.
+/// Evidence of the old version, in the form it was given in: references stay references.
 fn carried(evidence: Vec<Value>) -> (Vec<Value>, Vec<String>) {
     let is_reference = |item: &Value| item.get("_source").is_some();
     if !evidence.is_empty() && evidence.iter().all(is_reference) {
@@ -75,7 +77,7 @@ fn carried(evidence: Vec<Value>) -> (Vec<Value>, Vec<String>) {
     }
 }
 
-/// A memory to remove, as it was asked for.
+/// A memory to remove.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DeleteRequest {
     id: String,
@@ -91,15 +93,15 @@ impl DeleteRequest {
     }
 }
 
-/// Why a memory is not removed.
-struct Objection {
+/// Why a removal is rejected.
+struct DeleteRejection {
     code: &'static str,
     reason: String,
     message: String,
 }
 
 impl MemoryService {
-    /// Stores a newer version of a memory, which replaces the old one.
+    /// Stores a new version of a memory, which replaces the old one.
     pub(crate) async fn update(
         &self,
         request: UpdateRequest,
@@ -107,21 +109,17 @@ impl MemoryService {
     ) -> Result<Value, Refusal> {
         let old = match self.readable(&request.id, caller).await {
             Ok(old) => old,
-            Err(refusal) if refusal.code == "NOT_FOUND" => {
-                let refusal = Refusal {
-                    details: Some(json!({"parameter": "id"})),
-                    ..refusal
-                };
-                let sketch = Sketch::by(request.actor_user_id);
-                return Err(self.refused_store(sketch, refusal, caller).await);
-            }
             Err(refusal) => {
-                let sketch = Sketch::by(request.actor_user_id);
-                let reason = "memory_update:unavailable";
-                return Err(self.refused_change(sketch, reason, refusal, caller).await);
+                let outline = RequestOutline::by(request.actor_user_id);
+                if refusal.code != "NOT_FOUND" {
+                    let reason = "memory_update:unavailable";
+                    return Err(self.refused_change(outline, reason, refusal, caller).await);
+                }
+                let refusal = refusal.with_details(json!({"parameter": "id"}));
+                return Err(self.refused_store(outline, refusal, caller).await);
             }
         };
-        let unfit = match &old.superseded_by {
+        let invalid = match &old.superseded_by {
             Some(newer) => Some(wrong(
                 "id",
                 &format!("was replaced by {newer}: update that one"),
@@ -131,9 +129,9 @@ impl MemoryService {
             }
             None => None,
         };
-        if let Some(refusal) = unfit {
-            let sketch = Sketch::in_space(old.space, request.actor_user_id);
-            return Err(self.refused_store(sketch, refusal, caller).await);
+        if let Some(refusal) = invalid {
+            let outline = RequestOutline::in_space(old.space, request.actor_user_id);
+            return Err(self.refused_store(outline, refusal, caller).await);
         }
         let id = old.id.clone();
         let mut answer = json!(self.store(request.version_of(old), caller).await);
@@ -141,55 +139,53 @@ impl MemoryService {
         Ok(answer)
     }
 
-    /// Removes a memory. Audited once, whatever becomes of it.
+    /// Removes a memory, with one audit whatever the result.
     pub(crate) async fn delete(
         &self,
         request: DeleteRequest,
         caller: &Caller,
     ) -> Result<Value, Refusal> {
         let given = caller.correlation_id.as_deref().unwrap_or_default();
-        let correlation = Correlation::parse_or_new(given);
-        let bound = caller.actor.as_deref().filter(|_| caller.is_authenticated);
-        let actor = bound.or(request.actor_user_id.as_deref());
-        let (team, backend) = (self.options().team_space(), self.backend().identity());
-        let mut audit = DeleteAudit {
-            correlation: &correlation,
-            actor_user_id: actor.filter(|actor| !actor.is_empty()),
-            space: &team,
-            memory_id: &request.id,
-            backend: &backend,
-            action: Action::Reject,
-            reason: "memory_delete:not_found",
+        let claimed = request.actor_user_id.as_deref();
+        let actor = self.acting(claimed, caller);
+        let mut audit = AuditFacts {
+            actor_user_id: actor.map(str::to_owned),
+            backend: Some(self.backend().identity()),
+            reason: "memory_delete:not_found".to_owned(),
+            ..AuditFacts::new(
+                Operation::MemoryDelete,
+                &Correlation::parse_or_new(given),
+                self.options().team_space(),
+            )
         };
-        let (space, is_there) = match self.readable(&request.id, caller).await {
+        // Not `memory_id`: the dedup check must not take this audit for that of a stored memory.
+        audit.note(DELETED_MEMORY_ID, request.id.as_str());
+        let (space, exists) = match self.readable(&request.id, caller).await {
             Ok(item) => (item.space, true),
-            Err(refusal) => {
-                let earlier = match refusal.code {
-                    "NOT_FOUND" => self.may_be_removed(&request.id, caller).await?,
-                    _ => {
-                        audit.reason = "memory_delete:unavailable";
-                        None
-                    }
-                };
-                match earlier {
+            Err(refusal) if refusal.code == "NOT_FOUND" => {
+                match self.may_be_removed(&request.id, caller).await? {
                     Some(space) => (space, false),
                     None => return Err(self.not_deleted(&audit, refusal).await),
                 }
             }
+            Err(refusal) => {
+                audit.reason = "memory_delete:unavailable".to_owned();
+                return Err(self.not_deleted(&audit, refusal).await);
+            }
         };
-        audit.space = &space;
-        let claimed = request.actor_user_id.as_deref();
-        if let Some(objection) = self.objects_to_delete(&space, claimed, caller).await? {
-            audit.reason = &objection.reason;
-            let refusal = Refusal::new(objection.code, objection.message);
+        audit.requested_space.clone_from(&space);
+        if let Some(rejection) = self.rejects_delete(&space, claimed, caller).await? {
+            audit.reason = rejection.reason;
+            let refusal = Refusal::new(rejection.code, rejection.message);
             return Err(self.not_deleted(&audit, refusal).await);
         }
-        (audit.action, audit.reason) = (Action::Allow, "memory_delete");
-        let message = if is_there {
-            self.remove(&audit).await?;
+        (audit.action, audit.reason) = (Action::Allow, "memory_delete".to_owned());
+        let message = if exists {
+            self.remove(&request.id, &audit).await?;
             None
         } else {
-            self.audited(&audit.audit(AuditStatus::Success)).await?;
+            self.insert_delete_audit(&audit, AuditStatus::Success)
+                .await?;
             Some("an earlier request removed it, whose answer was lost")
         };
         Ok(json!({
@@ -198,47 +194,53 @@ impl MemoryService {
         }))
     }
 
-    /// Refuses to remove a memory, with the one audit of that.
-    async fn not_deleted(&self, audit: &DeleteAudit<'_>, refusal: Refusal) -> Refusal {
-        let audit = audit.audit(AuditStatus::Failed);
-        let reason = audit.reason.clone();
-        if let Err(refusal) = self.audited(&audit).await {
-            return refusal;
-        }
-        Refusal { reason, ..refusal }
+    /// The acting user: the token's, else the claimed one.
+    fn acting<'c>(&self, claimed: Option<&'c str>, caller: &'c Caller) -> Option<&'c str> {
+        let bound = caller.actor.as_deref().filter(|_| caller.is_authenticated);
+        bound.or(claimed).filter(|actor| !actor.is_empty())
     }
 
-    /// What speaks against it: whoever may not write to a space may not remove from it either. What a
-    /// memory says, and on what evidence, does not matter any more.
-    async fn objects_to_delete(
+    /// Writes the audit of a removal that is refused.
+    async fn not_deleted(&self, audit: &AuditFacts, refusal: Refusal) -> Refusal {
+        if let Err(unaudited) = self.insert_delete_audit(audit, AuditStatus::Failed).await {
+            return unaudited;
+        }
+        Refusal {
+            reason: Some(audit.reason.clone()),
+            ..refusal
+        }
+    }
+
+    /// The rule against a removal. Removing needs the right to write to the space; the rules about
+    /// texts and evidence do not apply.
+    async fn rejects_delete(
         &self,
         space: &str,
         claimed: Option<&str>,
         caller: &Caller,
-    ) -> Result<Option<Objection>, Refusal> {
-        let objection = |code, reason: &str| Objection {
+    ) -> Result<Option<DeleteRejection>, Refusal> {
+        let rejection = |code, reason: &str| DeleteRejection {
             code,
             reason: reason.to_owned(),
             message: explain(reason),
         };
         if let Err(refusal) = self.check_actor(caller, claimed) {
-            let message = refusal.message;
-            return Ok(Some(Objection {
-                message,
-                ..objection(refusal.code, "actor_mismatch")
+            return Ok(Some(DeleteRejection {
+                message: refusal.message,
+                ..rejection(refusal.code, "actor_mismatch")
             }));
         }
-        let bound = caller.actor.as_deref().filter(|_| caller.is_authenticated);
-        let actor = bound.or(claimed).filter(|actor| !actor.is_empty());
-        if let Some(actor) = actor.filter(|_| bound.is_none())
+        let actor = self.acting(claimed, caller);
+        let is_bound = caller.is_bound();
+        if let Some(actor) = actor.filter(|_| !is_bound)
             && !self.logbook().user_exists(actor).await.map_err(refused)?
         {
-            // What somebody stores whom nobody knows is nobody's in particular, and theirs as much.
-            let is_nobodys = space == self.spaces()?.private_of(None);
-            if is_nobodys && self.options().unknown_actor_policy == UnknownActorPolicy::Degrade {
+            // Unknown actors share a space: each of them may remove from it.
+            let is_theirs = space == self.spaces()?.private_of(None);
+            if is_theirs && self.options().unknown_actor_policy == UnknownActorPolicy::Degrade {
                 return Ok(None);
             }
-            return Ok(Some(objection("ACTOR_UNKNOWN", "actor_unknown:reject")));
+            return Ok(Some(rejection("ACTOR_UNKNOWN", "actor_unknown:reject")));
         }
         if self.private_owner(space).is_some() {
             return Ok(None);
@@ -246,39 +248,40 @@ impl MemoryService {
         let settings = self.logbook().settings(&self.options().project_key).await;
         let settings = settings.map_err(refused)?;
         let policy = Policy::read(&settings.policy_json);
-        let is_unproven = caller.is_authenticated && bound.is_none();
-        let is_admitted =
+        // Knowing a listed name is no credential where callers have tokens.
+        let is_unproven = caller.is_authenticated && !is_bound;
+        let is_listed =
             policy.admits_user(actor) && !(is_unproven && policy.allowlist_users.is_some());
-        Ok(match (settings.team_write_enabled, is_admitted) {
-            (false, _) => Some(objection("POLICY_REJECT", "policy:team_write_disabled")),
-            (true, false) => Some(objection("POLICY_REJECT", "policy:user_not_in_allowlist")),
-            (true, true) => None,
-        })
+        let rule = match (settings.team_write_enabled, is_listed) {
+            (false, _) => "policy:team_write_disabled",
+            (true, false) => "policy:user_not_in_allowlist",
+            (true, true) => return Ok(None),
+        };
+        Ok(Some(rejection("POLICY_REJECT", rule)))
     }
 
-    /// Removes it with its audit: at once where memories are kept in the logbook, else audited first.
-    async fn remove(&self, audit: &DeleteAudit<'_>) -> Result<(), Refusal> {
-        let id = audit.memory_id;
+    /// Removes a memory with its audit: in one transaction from the embedded backend, else after a
+    /// pending audit.
+    async fn remove(&self, id: &str, audit: &AuditFacts) -> Result<(), Refusal> {
         if self.backend().is_in(self.logbook()) {
             let audit = audit.audit(AuditStatus::Success);
             let deleted = self.logbook().delete_kept(id, Some(&audit)).await;
-            return match deleted.map_err(refused)? {
-                true => Ok(()),
-                false => Err(Refusal::new(
-                    "NOT_FOUND",
-                    format!("memory {id:?} was removed meanwhile"),
-                )),
-            };
+            if deleted.map_err(refused)? {
+                return Ok(());
+            }
+            let why = format!("memory {id:?} was removed meanwhile");
+            return Err(Refusal::new("NOT_FOUND", why));
         }
-        self.audited(&audit.audit(AuditStatus::Pending)).await?;
-        // In a task of its own: a client that hangs up must not leave an audit without an end.
-        let (service, name) = (self.clone(), id.to_owned());
-        let correlation_id = audit.correlation.to_string();
+        self.insert_delete_audit(audit, AuditStatus::Pending)
+            .await?;
+        // In a task of its own: a client that disconnects must not leave a pending audit.
+        let (service, id) = (self.clone(), id.to_owned());
+        let correlation_id = audit.correlation_id.clone();
         let removing = async move {
-            let removed = service.removed(&name).await;
+            let removed = service.remove_locked(&id).await;
             let end = match &removed {
-                Ok(_) => DeleteAudit::deleted(),
-                Err(error) => DeleteAudit::failed(error),
+                Ok(_) => AuditEnd::deleted(),
+                Err(error) => AuditEnd::delete_failed(error, is_unknown(error)),
             };
             service.end_delete(&correlation_id, &end).await;
             removed
@@ -286,7 +289,7 @@ impl MemoryService {
         match tokio::spawn(removing).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => {
-                let may_be_removed = DeleteAudit::is_doubt(&error);
+                let may_be_removed = is_unknown(&error);
                 let mut refusal = unavailable(error);
                 if may_be_removed {
                     let advice = "the memory may be removed: repeat the request to find out";
@@ -294,33 +297,25 @@ impl MemoryService {
                 }
                 Err(refusal)
             }
-            Err(gone) => Err(Refusal::new("INTERNAL_ERROR", gone.to_string()).retryable()),
+            Err(panicked) => Err(Refusal::new("INTERNAL_ERROR", panicked.to_string()).retryable()),
         }
     }
 
-    /// Removes a memory from the memory server, in turn with those who write there.
-    async fn removed(&self, id: &str) -> Result<bool, crate::BackendError> {
+    async fn remove_locked(&self, id: &str) -> Result<bool, BackendError> {
         let budget = self.options().gateway_budget();
-        let turn = match timeout(budget, self.turns().take_all()).await {
-            Ok(Ok(turn)) => turn,
-            Ok(Err(error)) => return Err(crate::BackendError::Unreachable(error.to_string())),
-            Err(_) => {
-                let why = "others are still writing".to_owned();
-                return Err(crate::BackendError::Unreachable(why));
-            }
-        };
-        let removed = self
-            .asked("delete", self.backend().delete(id, budget))
-            .await;
-        drop(turn);
-        removed
+        let _guard = self
+            .write_lock()
+            .take_server(Instant::now() + budget)
+            .await?;
+        let deleted = self.backend().delete(id, budget);
+        self.call_backend("delete", deleted).await
     }
 
-    /// Ends the audit of a removal; reconciling ends it otherwise.
+    /// Ends the audit of a removal; reconciliation ends it if this fails.
     async fn end_delete(&self, correlation_id: &str, end: &AuditEnd) {
-        const PATIENCE: Duration = Duration::from_secs(10);
+        const END_TIMEOUT: Duration = Duration::from_secs(10);
         let ended = self.logbook().finalize_audit(correlation_id, end);
-        match timeout(PATIENCE, ended).await {
+        match timeout(END_TIMEOUT, ended).await {
             Ok(Ok(true)) => {}
             other => error!(
                 correlation_id,
@@ -330,10 +325,15 @@ impl MemoryService {
         }
     }
 
-    /// Writes an audit; what cannot be audited is not done.
-    async fn audited(&self, audit: &NewAudit) -> Result<(), Refusal> {
+    /// Without an audit nothing is removed.
+    async fn insert_delete_audit(
+        &self,
+        audit: &AuditFacts,
+        status: AuditStatus,
+    ) -> Result<(), Refusal> {
+        let audit = audit.audit(status);
         let budget = self.options().gateway_budget();
-        let why = match timeout(budget, self.logbook().insert_audit(audit)).await {
+        let why = match timeout(budget, self.logbook().insert_audit(&audit)).await {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in time".to_owned(),
@@ -341,5 +341,14 @@ impl MemoryService {
         error!("the audit of a removal could not be written: {why}");
         let why = format!("the audit could not be written; nothing was removed: {why}");
         Err(Refusal::new("AUDIT_WRITE_FAILED", why).retryable())
+    }
+}
+
+/// Whether a failed removal may have happened: it was sent, and not refused.
+fn is_unknown(error: &BackendError) -> bool {
+    match error {
+        BackendError::Unreachable(_) => false,
+        BackendError::Unknown(_) | BackendError::Protocol(_) => true,
+        BackendError::Api { status, .. } => *status >= 500 || *status == 408,
     }
 }

@@ -1,4 +1,4 @@
-//! Evidence: texts kept in files, named by their hashes. It belongs to the space of its item.
+//! Evidence: files named by their hashes, in the space of their item.
 
 mod patches;
 mod read;
@@ -23,21 +23,22 @@ impl MemoryService {
         Artifacts::new(&self.options().artifacts_root)
     }
 
-    /// Refuses a file that belongs only to items whose spaces are closed to the caller. A file that
-    /// belongs to no item is the project's.
+    /// Refuses a file whose items are all in spaces that the caller may not use. A file without an item
+    /// belongs to the project.
     pub(crate) async fn check_file(&self, caller: &Caller, key: &str) -> Result<(), Refusal> {
         if !caller.is_bound() {
             return Ok(());
         }
         let owners = self.attachments_of(key).await?;
         let is_open = |owner: &Attachment| self.may_see(caller, owner.space.as_deref());
-        match owners.is_empty() || owners.iter().any(is_open) {
-            true => Ok(()),
-            false => Err(closed()),
+        if owners.is_empty() || owners.iter().any(is_open) {
+            Ok(())
+        } else {
+            Err(closed())
         }
     }
 
-    /// What a file is attached to, however its key is written there.
+    /// The attachments of a file, with its key in either spelling.
     async fn attachments_of(&self, key: &str) -> Result<Vec<Attachment>, Refusal> {
         let mut found = Vec::new();
         for uri in [key.to_owned(), format!("artifact://{key}")] {
@@ -52,17 +53,17 @@ impl MemoryService {
     }
 }
 
-/// So many attachments of one file are looked at.
+/// Attachments of one file that are read.
 const OWNERS_MAX: u32 = 1_000;
 
-/// The space that something belongs to is closed to the caller.
+/// The refusal of a space that the caller may not use.
 pub(crate) fn closed() -> Refusal {
-    let why = "it belongs to a private space of somebody else";
+    let why = "it belongs to a private space of another user";
     Refusal::new("SPACE_FORBIDDEN", why)
 }
 
-/// A key as it is stored: one spelling for each file. What is no key stays as it is, but for
-/// credentials: `//user:password@host` would be taken for a path.
+/// The normalized key of a file. Other URIs stay as they are, credentials masked:
+/// `//user:password@host` would be taken for a path.
 pub(crate) fn plain_key(uri: &str) -> String {
     let uri = mask_credentials(uri);
     normalize_to_artifact_key(&uri).unwrap_or_else(|_| uri.into_owned())

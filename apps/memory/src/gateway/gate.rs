@@ -1,4 +1,4 @@
-//! Whether this gateway can do all that it must, asked from outside (seed 003, the FULL gate).
+//! The FULL/DEGRADED gate over HTTP: which capabilities of this gateway work.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::{
     gate::{self, CAPABILITIES, Capability, GateMode, Skips},
 };
 
-/// How long a look at one capability may take.
-const LOOK_MAX: Duration = Duration::from_secs(5);
+/// Timeout of the probe of one capability.
+const PROBE_MAX: Duration = Duration::from_secs(5);
 
-/// Which gate, and what need not be tried.
+/// The gate, and the capabilities to skip.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct GateRequest {
-    /// How much must work.
+    /// The mode.
     pub mode: GateMode,
-    /// Capabilities that are not tried, beside those that the settings and the environment name.
+    /// Capabilities to skip, in addition to those of the settings and the environment.
     pub skip: Vec<String>,
 }
 
@@ -35,9 +35,8 @@ impl Default for GateRequest {
 }
 
 impl MemoryService {
-    /// Tries every capability that can be tried without storing anything, and says whether one may go
-    /// on. That a memory survives an outage only `consign verify --full` can try. The error names a
-    /// capability that there is none of.
+    /// Probes every capability that can be probed without storing anything. Degradation is not among them:
+    /// `consign verify --full` tests it. Fails for an unknown capability in `skip`.
     pub async fn gate(&self, request: &GateRequest) -> Result<Value, String> {
         let unknown = |name: &&String| !CAPABILITIES.contains(&name.to_ascii_lowercase().as_str());
         if let Some(unknown) = request.skip.iter().find(unknown) {
@@ -51,24 +50,25 @@ impl MemoryService {
             .with_request(configured.iter().copied())
             .with_request(request.skip.iter().map(String::as_str));
         let mut reported = Vec::new();
-        let mut told = Map::new();
+        let mut statuses = Map::new();
         for name in CAPABILITIES {
-            let status = match skips.contains(name) {
-                true => Capability::Skipped,
-                false => self.look_at(name).await,
+            let status = if skips.contains(name) {
+                Capability::Skipped
+            } else {
+                self.probe(name).await
             };
             reported.push((name, status));
-            told.insert(name.to_owned(), json!(status));
+            statuses.insert(name.to_owned(), json!(status));
         }
         let result = gate::check(request.mode, &CAPABILITIES, &reported, &skips);
         Ok(json!({
             "ok": true, "mode": request.mode, "passed": result.passed, "reason": result.reason,
-            "missing": result.missing, "capabilities": told,
+            "missing": result.missing, "capabilities": statuses,
         }))
     }
 
-    async fn look_at(&self, capability: &str) -> Capability {
-        let looked = async {
+    async fn probe(&self, capability: &str) -> Capability {
+        let probed = async {
             match capability {
                 "openmemory" if self.options().backend() == BackendKind::Embedded => None,
                 "audit" => {
@@ -76,7 +76,7 @@ impl MemoryService {
                     Some(audits.is_ok())
                 }
                 "outbox" => Some(self.logbook().outbox_counts().await.is_ok()),
-                // Whoever answers a search is there; nothing is written to find out more.
+                // A search is enough: a probe writes nothing.
                 "openmemory" | "memory_query" => {
                     let search = Search {
                         query: "gate".to_owned(),
@@ -84,7 +84,7 @@ impl MemoryService {
                         top_k: 1,
                         ..Search::default()
                     };
-                    Some(self.backend().search(&search, LOOK_MAX).await.is_ok())
+                    Some(self.backend().search(&search, PROBE_MAX).await.is_ok())
                 }
                 "reconcile" => {
                     let options = ReconcileOptions {
@@ -97,7 +97,7 @@ impl MemoryService {
                 _ => None,
             }
         };
-        match timeout(LOOK_MAX, looked).await {
+        match timeout(PROBE_MAX, probed).await {
             Ok(None) => Capability::Skipped,
             Ok(Some(true)) => Capability::Ok,
             Ok(Some(false)) | Err(_) => Capability::Failed,

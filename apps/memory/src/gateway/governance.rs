@@ -1,21 +1,21 @@
-//! Settings.
+//! `governance_get` and `governance_update`.
 
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tracing::error;
 
 use super::{MemoryService, refused};
 use crate::{
-    Caller, Correlation, SettingsChange,
-    audit_json::GovernanceAudit,
+    Action, AuditStatus, Caller, Correlation, NewAudit, SettingsChange,
+    audit_json::{AuditFacts, Operation},
     policy::{Credentials, GovernanceDecision, Policy, authorize},
+    redact,
     tools::{Arguments, Refusal},
 };
 
-/// Longest name of somebody who made a malformed request.
+/// Longest actor name that the audit of a malformed request repeats.
 const NAME_CHARS_MAX: usize = 200;
 
-/// A change of settings, as it was asked for.
+/// A change of settings.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct GovernanceUpdate {
     team_write_enabled: Option<bool>,
@@ -24,7 +24,7 @@ pub(crate) struct GovernanceUpdate {
     actor_user_id: Option<String>,
 }
 
-/// Whether an audit can keep it: whoever makes up names does not fill audits with them.
+/// Whether an audit repeats the name.
 fn is_name(name: &str) -> bool {
     (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(char::is_control)
 }
@@ -60,42 +60,24 @@ impl MemoryService {
         let project_key = &self.options().project_key;
         let current = self.logbook().settings(project_key).await;
         let current = current.map_err(refused)?;
-        let is_bound = caller.is_authenticated && caller.actor.is_some();
-        let actor = match is_bound {
-            true => caller.actor.as_deref(),
-            false => request.actor_user_id.as_deref(),
-        };
-        let actor = actor.filter(|actor| !actor.is_empty());
+        let claimed = request.actor_user_id.as_deref();
+        let actor = actor(claimed, caller).filter(|actor| !actor.is_empty());
         let configured = self.options().governance_admin_key.as_ref();
         let credentials = Credentials {
             admin_key: request.admin_key.as_deref(),
             configured_key: configured.map(|key| key.reveal()),
             actor,
             is_auth_on: caller.is_authenticated,
-            is_actor_bound: is_bound,
+            is_actor_bound: caller.is_bound(),
             is_admin: caller.is_admin,
         };
-        let claimed = request.actor_user_id.as_deref();
         let decision = match self.check_actor(caller, claimed) {
             Ok(()) => authorize(&credentials, &Policy::read(&current.policy_json)),
-            Err(_) => GovernanceDecision {
-                is_allowed: false,
-                reason: "governance_update:actor_mismatch",
-            },
+            Err(_) => rejected_for("governance_update:actor_mismatch"),
         };
-        let given = caller.correlation_id.as_deref().unwrap_or_default();
-        let correlation = Correlation::parse_or_new(given);
-        let audit = GovernanceAudit {
-            correlation: &correlation,
-            project_key,
-            actor_user_id: actor,
-            decision,
-            team_write_enabled: request.team_write_enabled,
-            policy_json: &request.policy_json,
-            event_ts: Timestamp::now(),
-        };
+        let audit = |decision| request.audit(project_key, actor, decision, caller);
         if !decision.is_allowed {
-            return Ok(self.rejected(&audit).await);
+            return Ok(self.reject_update(&audit(decision)).await);
         }
         let change = SettingsChange {
             project_key: project_key.clone(),
@@ -104,25 +86,16 @@ impl MemoryService {
             replace: false,
             updated_by: actor.map(str::to_owned),
         };
-        match self
-            .logbook()
-            .change_settings(&change, &audit.audit())
-            .await
-        {
+        let allowed = audit(decision);
+        match self.logbook().change_settings(&change, &allowed).await {
             Ok(settings) => {
                 let (action, settings) = ("allow", json!(settings));
                 Ok(json!({"ok": true, "action": action, "settings": settings, "message": null}))
             }
             Err(error) => {
-                error!(%error, "settings could not be changed");
-                let failed = GovernanceAudit {
-                    decision: GovernanceDecision {
-                        is_allowed: false,
-                        reason: "governance_update:internal_error",
-                    },
-                    ..audit
-                };
-                let mut body = self.rejected(&failed).await;
+                error!(%error, "the settings could not be changed");
+                let failed = rejected_for("governance_update:internal_error");
+                let mut body = self.reject_update(&audit(failed)).await;
                 body["message"] = json!(format!("nothing was changed: {error}"));
                 body["error_code"] = json!(refused(error).code);
                 Ok(body)
@@ -130,39 +103,22 @@ impl MemoryService {
         }
     }
 
-    /// Audits what is no request to change anything. Nothing was done and nothing will be, so the
-    /// refusal stands even where the audit cannot be written.
+    /// Audits a malformed request. The refusal stands if that fails: nothing was done.
     pub(crate) async fn refused_update(&self, claimed: Option<&str>, caller: &Caller) {
-        let is_bound = caller.is_authenticated && caller.actor.is_some();
-        let actor = match is_bound {
-            true => caller.actor.as_deref(),
-            false => claimed.filter(|name| is_name(name)),
-        };
-        let given = caller.correlation_id.as_deref().unwrap_or_default();
-        let correlation = Correlation::parse_or_new(given);
-        let audit = GovernanceAudit {
-            correlation: &correlation,
-            project_key: &self.options().project_key,
-            actor_user_id: actor,
-            decision: GovernanceDecision {
-                is_allowed: false,
-                reason: "governance_update:invalid_parameter",
-            },
-            team_write_enabled: None,
-            policy_json: &Map::new(),
-            event_ts: Timestamp::now(),
-        };
-        if let Err(error) = self.logbook().insert_audit(&audit.audit()).await {
+        let actor = actor(claimed.filter(|name| is_name(name)), caller);
+        let decision = rejected_for("governance_update:invalid_parameter");
+        let project_key = &self.options().project_key;
+        let audit = GovernanceUpdate::default().audit(project_key, actor, decision, caller);
+        if let Err(error) = self.logbook().insert_audit(&audit).await {
             error!(%error, "the audit of a malformed change of settings could not be written");
         }
     }
 
-    /// Refuses a change, with its audit.
-    async fn rejected(&self, audit: &GovernanceAudit<'_>) -> Value {
-        match self.logbook().insert_audit(&audit.audit()).await {
+    async fn reject_update(&self, audit: &NewAudit) -> Value {
+        match self.logbook().insert_audit(audit).await {
             Ok(_) => json!({
                 "ok": false, "action": "reject", "settings": null,
-                "message": audit.decision.reason, "error_code": "GOVERNANCE_UPDATE_REFUSED",
+                "message": audit.reason, "error_code": "GOVERNANCE_UPDATE_REFUSED",
                 "retryable": false,
             }),
             Err(error) => {
@@ -174,5 +130,110 @@ impl MemoryService {
                 })
             }
         }
+    }
+}
+
+impl GovernanceUpdate {
+    fn audit(
+        &self,
+        project_key: &str,
+        actor: Option<&str>,
+        decision: GovernanceDecision,
+        caller: &Caller,
+    ) -> NewAudit {
+        let given = caller.correlation_id.as_deref().unwrap_or_default();
+        let correlation = Correlation::parse_or_new(given);
+        let space = format!("governance:{project_key}");
+        let (action, status) = if decision.is_allowed {
+            (Action::Allow, AuditStatus::Success)
+        } else {
+            (Action::Reject, AuditStatus::Failed)
+        };
+        let mut policy_json = json!(self.policy_json);
+        redact::json(&mut policy_json);
+        let mut audit = AuditFacts {
+            actor_user_id: actor.map(str::to_owned),
+            final_space: decision.is_allowed.then(|| space.clone()),
+            action,
+            reason: decision.reason.to_owned(),
+            ..AuditFacts::new(Operation::GovernanceUpdate, &correlation, space)
+        };
+        audit.note("project_key", project_key);
+        audit.note("team_write_enabled", json!(self.team_write_enabled));
+        audit.note("policy_json", policy_json);
+        audit.audit(status)
+    }
+}
+
+/// The acting user: the token's, else the claimed one.
+fn actor<'c>(claimed: Option<&'c str>, caller: &'c Caller) -> Option<&'c str> {
+    if caller.is_bound() {
+        caller.actor.as_deref()
+    } else {
+        claimed
+    }
+}
+
+fn rejected_for(reason: &'static str) -> GovernanceDecision {
+    GovernanceDecision {
+        is_allowed: false,
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_settings_has_one_audit_without_secrets() {
+        const CORRELATION: &str = "corr-0123456789abcdef";
+        let caller = Caller::anonymous().in_request(CORRELATION);
+        let policy_json = json!({"max_chars": 10, "admin_key": "k"});
+        let request = GovernanceUpdate {
+            team_write_enabled: Some(true),
+            policy_json: policy_json.as_object().unwrap().clone(),
+            ..GovernanceUpdate::default()
+        };
+        let audit = |is_allowed, reason| {
+            let decision = GovernanceDecision { is_allowed, reason };
+            request.audit("p", Some("alice"), decision, &caller)
+        };
+        let allowed = audit(true, "governance_update:admin_key");
+        let event_ts = &allowed.evidence_refs_json["gateway_event"]["event_ts"];
+        let extra = json!({"project_key": "p", "team_write_enabled": true,
+            "policy_json": {"max_chars": 10, "admin_key": "[REDACTED]"}});
+        let summary = json!({"count": 0, "has_strong": false, "uris": []});
+        let expected = json!({
+            "gateway_event": {
+                "schema_version": "2.0", "source": "gateway", "operation": "governance_update",
+                "correlation_id": CORRELATION, "actor_user_id": "alice",
+                "requested_space": "governance:p", "final_space": "governance:p",
+                "decision": {"action": "allow", "reason": "governance_update:admin_key"},
+                "payload_sha": null, "payload_len": null, "evidence_summary": summary,
+                "trim": {"was_trimmed": false, "why": null, "original_len": null}, "refs": [],
+                "event_ts": event_ts, "extra": extra,
+            },
+            "evidence_summary": summary, "source": "gateway", "correlation_id": CORRELATION,
+            "extra": {"project_key": "p", "team_write_enabled": true, "correlation_id": CORRELATION,
+                "policy_json": {"max_chars": 10, "admin_key": "[REDACTED]"}},
+        });
+        assert!(event_ts.is_string());
+        assert_eq!(allowed.evidence_refs_json, expected);
+        assert_eq!(allowed.target_space, "governance:p");
+        assert_eq!(
+            (allowed.action, allowed.status),
+            (Action::Allow, AuditStatus::Success)
+        );
+
+        let reason = "governance_update:invalid_admin_key";
+        let refused = audit(false, reason);
+        assert_eq!(
+            (refused.action, refused.status),
+            (Action::Reject, AuditStatus::Failed)
+        );
+        assert_eq!(refused.reason.as_deref(), Some(reason));
+        let final_space = &refused.evidence_refs_json["gateway_event"]["final_space"];
+        assert_eq!(*final_space, json!(null));
     }
 }

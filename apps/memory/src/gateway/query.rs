@@ -1,4 +1,4 @@
-//! Searching memories.
+//! `memory_query`.
 
 use consign_kernel::PAGE_ENTRIES_MAX;
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ use crate::{
 /// Spaces searched at once, at most.
 const SPACES_MAX: usize = 50;
 
-/// A search, as it was asked for.
+/// A search.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct QueryRequest {
     query: String,
@@ -37,7 +37,7 @@ impl QueryRequest {
     }
 }
 
-/// The spaces that a caller names.
+/// The spaces that the request names.
 pub(super) fn take_spaces(arguments: &mut Arguments) -> Result<Vec<String>, Refusal> {
     let spaces = arguments.texts("spaces")?;
     if spaces.len() > SPACES_MAX {
@@ -102,17 +102,17 @@ impl MemoryService {
     async fn search(&self, search: &Search) -> Result<Vec<MemoryItem>, BackendError> {
         let budget = self.options().gateway_budget();
         let found = self.backend().search(search, budget);
-        self.asked("search", found).await
+        self.call_backend("search", found).await
     }
 
-    /// Seed 003: the logbook answers, marked as less reliable.
+    /// Searches the logbook instead; the answer is marked as degraded.
     async fn fall_back(&self, search: &Search, error: &BackendError) -> Value {
         let shown = shown_error(&error.to_string());
         warn!(
             error = shown,
             "memories could not be searched; the logbook is searched instead"
         );
-        // What does not fit is left out afterwards, so there must be some to spare.
+        // Filters apply afterwards, so more is fetched than returned.
         let limit = if search.filter.is_empty() {
             search.top_k
         } else {
@@ -123,7 +123,7 @@ impl MemoryService {
             .search_logbook(&search.query, &search.spaces, limit);
         match found.await {
             Ok(found) => {
-                let found = found.into_iter().map(remembered).collect();
+                let found = found.into_iter().map(as_memory).collect();
                 let message = format!(
                     "the memory server did not answer ({shown}); these results come from the \
                      logbook alone: rely on them less"
@@ -132,7 +132,7 @@ impl MemoryService {
                 answer(search, found, "logbook_fallback", Some(message))
             }
             Err(second) => {
-                warn!(error = %second, "nor could the logbook be searched");
+                warn!(error = %second, "the logbook could not be searched either");
                 queried("nobody");
                 let message = format!(
                     "the memory server did not answer ({shown}), and the logbook could not be \
@@ -148,8 +148,8 @@ impl MemoryService {
     }
 }
 
-/// A message means that the memory server did not answer. Whatever a backend makes of spaces and
-/// filters, what was not asked for is left out.
+/// Builds the answer; `message` is set if the memory server did not answer. Spaces and filters apply here
+/// whatever the backend made of them.
 fn answer(
     search: &Search,
     mut found: Vec<MemoryItem>,
@@ -170,7 +170,7 @@ fn answer(
 }
 
 /// A candidate or an event in the shape of a memory.
-fn remembered(hit: FallbackHit) -> MemoryItem {
+fn as_memory(hit: FallbackHit) -> MemoryItem {
     let beside = [("title", Some(hit.title)), ("confidence", hit.confidence)];
     let beside = beside
         .into_iter()

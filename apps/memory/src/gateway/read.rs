@@ -1,4 +1,4 @@
-//! Reading memories without searching.
+//! `memory_get` and `memory_list`.
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
@@ -12,7 +12,7 @@ use crate::{
     tools::{Arguments, Refusal, wrong},
 };
 
-/// A page of memories, as it was asked for.
+/// A page of memories.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ListRequest {
     listing: Listing,
@@ -41,17 +41,18 @@ impl ListRequest {
 }
 
 impl MemoryService {
-    /// Reads a memory by its name.
+    /// Reads a memory by id.
     pub(crate) async fn get(&self, id: &str, caller: &Caller) -> Result<Value, Refusal> {
         let item = self.readable(id, caller).await?;
         Ok(json!({"ok": true, "memory": item}))
     }
 
-    /// The memory of this name, if the caller may read it: that somebody else has one is not told.
+    /// A memory, if the caller may read it. One that the caller may not read is answered like a missing
+    /// one.
     pub(super) async fn readable(&self, id: &str, caller: &Caller) -> Result<MemoryItem, Refusal> {
         let budget = self.options().gateway_budget();
         let item = self.backend().read(id, budget);
-        let item = self.asked("read", item).await.map_err(unavailable)?;
+        let item = self.call_backend("read", item).await.map_err(unavailable)?;
         item.filter(|item| self.may_use(caller, &item.space))
             .ok_or_else(|| {
                 let why = format!("there is no memory {id:?} that you may read");
@@ -73,7 +74,7 @@ impl MemoryService {
         listing.spaces = self.readable_spaces(listing.spaces, actor, caller).await?;
         let budget = self.options().gateway_budget();
         let page = self.backend().list(&listing, budget);
-        let mut page = match self.asked("list", page).await {
+        let mut page = match self.call_backend("list", page).await {
             Ok(page) => page,
             Err(BackendError::Api { status: 400, .. }) if listing.cursor.is_some() => {
                 let why = "must be next_cursor of the page before, with the same other arguments";
@@ -92,8 +93,8 @@ impl MemoryService {
         }))
     }
 
-    /// Asks the backend, for as long as a caller waits.
-    pub(super) async fn asked<T>(
+    /// Calls the backend within the budget.
+    pub(super) async fn call_backend<T>(
         &self,
         what: &'static str,
         call: impl Future<Output = Result<T, BackendError>>,
@@ -109,10 +110,10 @@ impl MemoryService {
     }
 }
 
-/// A backend that did not answer, or refused, as tools tell it.
+/// A failure of the backend as a tool's refusal.
 pub(super) fn unavailable(error: BackendError) -> Refusal {
     let shown = shown_error(&error.to_string());
-    warn!(error = shown, "the memory server could not be used");
+    warn!(error = shown, "the call of the memory server failed");
     match &error {
         error if error.is_refusal() => {
             let why = format!("the memory server refuses this ({shown})");

@@ -1,4 +1,4 @@
-//! Where a caller's memories go and are looked for.
+//! The spaces of a caller, and `memory_spaces`.
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -11,7 +11,7 @@ use crate::{
     tools::{Arguments, Refusal, wrong},
 };
 
-/// Whose spaces, as it was asked for.
+/// The actor whose spaces are listed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SpacesRequest {
     actor_user_id: Option<String>,
@@ -25,8 +25,8 @@ impl SpacesRequest {
 }
 
 impl MemoryService {
-    /// The spaces that a caller named, if they may look there; without any, those that the caller's
-    /// own memories go to unless a request says otherwise.
+    /// The requested spaces, if the caller may use them; without any, those that the caller's memories go
+    /// to by default.
     pub(super) async fn readable_spaces(
         &self,
         named: Vec<String>,
@@ -43,8 +43,8 @@ impl MemoryService {
         Ok(named)
     }
 
-    /// The team's space, the caller's own, and for somebody who is no user that of nobody in
-    /// particular, where the gateway keeps what such a caller writes.
+    /// The team's space, the actor's private one, and for an unknown actor also that of unknown actors,
+    /// where its memories are stored.
     async fn default_spaces(
         &self,
         actor: Option<&str>,
@@ -64,13 +64,13 @@ impl MemoryService {
         Ok(default)
     }
 
-    /// Whether this is a user. A logbook that does not answer knows none: a search goes on without it.
+    /// Whether this is a user; false if the logbook does not answer, so that a search can continue.
     async fn is_user(&self, actor: &str) -> bool {
         let budget = self.options().gateway_budget() / 4;
         match timeout(budget, self.logbook().user_exists(actor)).await {
             Ok(Ok(is_user)) => is_user,
             Ok(Err(error)) => {
-                warn!(%error, "the logbook could not be asked for a user");
+                warn!(%error, "the user could not be looked up");
                 false
             }
             Err(_) => false,
@@ -82,8 +82,8 @@ impl MemoryService {
         spaces.map_err(|why| wrong("private_space_prefix", &why))
     }
 
-    /// Which spaces there are for a caller: shared ones that have memories, and those they write to.
-    /// Private spaces of others are not listed, to nobody.
+    /// The spaces of a caller: shared ones that have memories, and those it writes to. Private spaces of
+    /// others are never listed.
     pub(crate) async fn memory_spaces(
         &self,
         request: SpacesRequest,

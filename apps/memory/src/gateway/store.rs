@@ -1,12 +1,17 @@
-//! Storing a memory.
+//! `memory_store` in four steps, a file each:
+//!
+//! 1. [`parse`]: the request becomes a validated `StoreInput`.
+//! 2. [`authorize`]: the requester, and the settings that apply.
+//! 3. [`decide`]: a pure function of both; gives a `WritePlan` or a rejection.
+//! 4. [`write`]: the audit first, then the memory is stored or deferred, then the audit ends.
+//!
+//! A request that is not written is answered by [`reject`], with its audit. Every request has exactly
+//! one audit.
 
-mod audit;
+mod authorize;
 mod decide;
-mod defer;
-mod ending;
-mod fit;
-mod known;
-mod unfit;
+mod parse;
+mod reject;
 mod write;
 
 use std::{
@@ -22,33 +27,39 @@ use tokio::{
     sync::OwnedSemaphorePermit,
     time::{Instant, timeout_at},
 };
-use tracing::{Instrument, Span, error, warn};
+use tracing::{Instrument, Span, error};
 
-pub(crate) use self::unfit::Sketch;
-use self::{decide::Grounds, unfit::Unfit, write::Write};
+pub(crate) use self::reject::RequestOutline;
+use self::{
+    authorize::FactSource,
+    decide::{WritePlan, decide},
+    parse::{StoreInput, parse},
+    reject::Refused,
+};
 use super::MemoryService;
 use crate::{
     Caller, Correlation,
-    consume::Errand,
-    metrics,
+    audit_json::{AuditFacts, Operation},
+    consume::ChangeOrigin,
+    metrics, payload_sha,
     tools::{Arguments, Refusal, missing},
-    turn::Turn,
     uri::mask_credentials,
+    write_lock::WriteGuard,
 };
 
-/// What the message of a memory begins with that is stored already.
+/// The first word of the message about a memory that was stored before.
 pub(crate) const DEDUP_HIT: &str = "dedup_hit";
 
-/// A memory to store, as it was asked for.
+/// A memory to store, as requested.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoreRequest {
     /// The text; absent if there is a card.
     pub payload_md: Option<String>,
     /// The fields of a memory card, instead of a text.
     pub card: Option<Map<String, Value>>,
-    /// Where it should go; absent: to the team.
+    /// The space; absent: the team's.
     pub target_space: Option<String>,
-    /// Kept with it.
+    /// The caller's own fields, stored with the memory.
     pub meta_json: Map<String, Value>,
     /// `PROCEDURE`, `DECISION` and so on.
     pub kind: Option<String>,
@@ -56,13 +67,13 @@ pub struct StoreRequest {
     pub evidence_refs: Vec<String>,
     /// Evidence, version 2.
     pub evidence: Vec<Value>,
-    /// Whether it is one of very many.
+    /// Whether it is one of a bulk write.
     pub is_bulk: bool,
-    /// The item it is about.
+    /// The logbook item it is about.
     pub item_id: Option<i64>,
-    /// Who stores it.
+    /// The acting user.
     pub actor_user_id: Option<String>,
-    /// The memory that this one is a newer version of: it stays in the same space.
+    /// The memory that this one replaces, in the same space.
     pub supersedes: Option<String>,
 }
 
@@ -88,163 +99,177 @@ impl StoreRequest {
     }
 }
 
-/// What became of it. Every field is always there, but for those of errors.
+/// The result of a store request. Every field is always serialized, except those of errors.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StoreAnswer {
-    /// Whether it is stored.
+    /// Whether the memory is stored.
     pub ok: bool,
     /// `allow`, `redirect`, `deferred`, `reject` or `error`.
     pub action: &'static str,
-    /// Why, as the audit has it: `policy:team_write_disabled` and its like. A repeated request is
-    /// answered as the first one was.
+    /// The audit's reason, such as `policy:team_write_disabled`. A repeated request gets the same one.
     pub reason: Option<String>,
-    /// Where it is stored.
+    /// The space it is stored in.
     pub space_written: Option<String>,
-    /// Under what.
+    /// The backend's id.
     pub memory_id: Option<String>,
-    /// The row of the outbox it waits in.
+    /// The outbox row of a deferred memory.
     pub outbox_id: Option<i64>,
-    /// The request's name.
+    /// The id of the request.
     pub correlation_id: String,
-    /// The references that came with it.
+    /// The request's references, credentials masked.
     pub evidence_refs: Vec<String>,
-    /// For people.
+    /// The result in words.
     pub message: Option<String>,
-    /// What went wrong, for programs.
+    /// The error code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<&'static str>,
-    /// Whether the same request may go well later.
+    /// Whether repeating the request may succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
-    /// What it was about.
+    /// Space, hash and time of a failed request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Value>,
-    /// Whether it is stored and its audit has not been ended.
+    /// Whether the memory is stored and its audit is still pending.
     #[serde(skip)]
     pub(crate) is_audit_open: bool,
-    /// Why it could never be stored, while that is not audited.
-    #[serde(skip)]
-    pub(crate) unfit: Option<Unfit>,
 }
 
-/// What a decision was made by does not hold any more.
-struct Stale;
+/// The cached facts of a decision differ from the database; nothing was written.
+struct StaleFacts;
 
-/// One request on its way. Owns what it needs: it goes on when its client is gone.
-struct Call {
+/// One store request. Owns what it needs, because it continues after its client has disconnected.
+struct StoreCall {
     service: MemoryService,
     caller: Caller,
     correlation: Correlation,
-    /// The references that came with it, for the answer.
+    /// The request's references, for the answer.
     evidence_refs: Vec<String>,
-    /// When it came.
-    since: Instant,
-    /// Whoever ends the process waits until it is given back.
-    _place: Option<OwnedSemaphorePermit>,
-    /// The change of a repository that it is made of, if it is.
-    errand: Option<Errand>,
-    /// Its turn to write, once it has come. Given back with the last of the request: whoever is next
-    /// sees what became of this one. Should writing that down take long, they see that its audit is
-    /// pending, and ask.
-    turn: Mutex<Option<Turn>>,
+    started: Instant,
+    /// Delays the end of the process until the request is finished.
+    _in_flight: Option<OwnedSemaphorePermit>,
+    /// The repository change that the memory is made of, if any.
+    origin: Option<ChangeOrigin>,
+    /// The write lock, once taken. It is released with the request, so that the next writer of the
+    /// same text sees the ended audit; if ending it takes long, the next writer sees it pending and
+    /// asks the backend.
+    guard: Mutex<Option<WriteGuard>>,
 }
 
 impl MemoryService {
-    /// Stores a memory: audited first, then stored, deferred or refused, and audited to its end.
+    /// Stores a memory: audited first, then stored, deferred or rejected.
     pub async fn store(&self, request: StoreRequest, caller: &Caller) -> StoreAnswer {
         self.store_for(request, caller, None).await
     }
 
-    /// The same for a change of a repository: the cursor moves with the end of its audit.
+    /// The same for a repository change: the consume cursor moves with the end of the audit.
     pub(crate) async fn store_for(
         &self,
         request: StoreRequest,
         caller: &Caller,
-        errand: Option<Errand>,
+        origin: Option<ChangeOrigin>,
     ) -> StoreAnswer {
         let given = caller.correlation_id.as_deref().unwrap_or_default();
-        let place = Arc::clone(&self.inner.places).acquire_owned().await;
-        let call = Arc::new(Call {
-            _place: place.ok(),
+        let in_flight = Arc::clone(&self.inner.in_flight).acquire_owned().await;
+        let call = Arc::new(StoreCall {
+            _in_flight: in_flight.ok(),
             service: self.clone(),
             caller: caller.clone(),
             correlation: Correlation::parse_or_new(given),
             evidence_refs: masked(&request.evidence_refs),
-            since: Instant::now(),
-            errand,
-            turn: Mutex::default(),
+            started: Instant::now(),
+            origin,
+            guard: Mutex::default(),
         });
-        // In a task of its own: a client that hangs up must not leave an audit without an end.
+        // In a task of its own: a client that disconnects must not leave a pending audit.
         let running = Arc::clone(&call);
         let task = async move { running.run(request).await };
         let answer = match tokio::spawn(task.instrument(Span::current())).await {
             Ok(answer) => answer,
-            Err(gone) => call.broken(&gone.to_string()).await,
+            Err(panicked) => call.panicked(&panicked.to_string()).await,
         };
-        metrics::stored(answer.action, call.since);
+        metrics::stored(answer.action, call.started);
         answer
     }
 }
 
-impl Call {
+impl StoreCall {
     async fn run(self: &Arc<Self>, request: StoreRequest) -> StoreAnswer {
-        let sketch = Sketch::of(&request);
-        let mut answer = self.answered(request).await;
-        if let Some(unfit) = answer.unfit.take() {
-            let message = answer.message.as_deref().unwrap_or_default();
-            let who = (&self.caller, &self.correlation);
-            let audited = self.service.audit_unfit(sketch, &unfit, message, who);
-            audited.await;
-        }
-        answer
-    }
-
-    async fn answered(self: &Arc<Self>, request: StoreRequest) -> StoreAnswer {
-        let asked = match self.read(request) {
-            Ok(asked) => asked,
-            Err(answer) => return *answer,
-        };
-        // Nearly always everything is as it was, and the database says so with the first audit.
-        if let Some((write, grounds)) = self.presume(&asked) {
-            match self.write(write, grounds).await {
-                Ok(answer) => return answer,
-                Err(Stale) => {
-                    self.hold(None);
-                    self.service.forget_settings();
-                }
-            }
-        }
-        let write = match self.decide(&asked).await {
-            Ok(write) => write,
-            Err(answer) => return *answer,
-        };
-        match self.write(write, Grounds::default()).await {
+        let outline = RequestOutline::of(&request);
+        match self.store(request).await {
             Ok(answer) => answer,
-            Err(Stale) => unreachable!("invariant: nothing was taken for granted"),
+            Err(refused) => self.refuse(outline, refused).await,
         }
     }
 
-    /// Keeps a turn until the request has come to its end, or gives it back.
-    fn hold(&self, turn: Option<Turn>) {
-        // Nothing that holds it can panic halfway.
-        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = turn;
+    async fn store(self: &Arc<Self>, request: StoreRequest) -> Result<StoreAnswer, Refused> {
+        let options = self.service.options();
+        let input = parse(request, options)?;
+        let mut source = FactSource::Cache;
+        loop {
+            let facts = self.authorize(&input, source).await?;
+            let decision = decide(&input, &facts, options, self.audit_facts(&input));
+            let plan = match decision {
+                // Cached facts are verified by writing, so they cannot reject a request.
+                Err(_) if facts.source == FactSource::Cache => {
+                    source = FactSource::Database;
+                    continue;
+                }
+                decision => decision?,
+            };
+            match self.write(plan, &facts).await {
+                Ok(answer) => return Ok(answer),
+                // Only cached facts can be stale, so this happens once at most.
+                Err(StaleFacts) => source = FactSource::Database,
+            }
+            self.set_guard(None);
+        }
     }
 
-    /// Waits for the logbook for as long as the budget lasts. What was asked of it is not wanted
-    /// any more then, but may have been done.
-    async fn in_time<T>(
+    /// The facts of the audit before anything is decided.
+    fn audit_facts(&self, input: &StoreInput) -> AuditFacts {
+        let origin = self.origin.as_ref();
+        let mut audit = AuditFacts {
+            payload_sha: Some(payload_sha(&input.text)),
+            payload_len: Some(input.text.chars().count()),
+            evidence: input.evidence.clone(),
+            trim: input.trim.clone(),
+            backend: Some(self.service.backend().identity()),
+            extra: origin.map(ChangeOrigin::noted).unwrap_or_default(),
+            ..AuditFacts::new(
+                Operation::MemoryStore,
+                &self.correlation,
+                input.space.as_str(),
+            )
+        };
+        audit.note("evidence_source", input.evidence.source.as_str());
+        if let Some(old) = &input.supersedes {
+            audit.note("supersedes", old.as_str());
+        }
+        audit
+    }
+
+    /// Holds a write lock until the request is finished, or releases it.
+    fn set_guard(&self, guard: Option<WriteGuard>) {
+        *self.guard.lock().unwrap_or_else(PoisonError::into_inner) = guard;
+    }
+
+    /// Waits for the logbook until the budget is used up; what was sent may still be executed then.
+    async fn within_budget<T>(
         &self,
         attempted: &'static str,
         call: impl Future<Output = Result<T>>,
     ) -> Result<T> {
+        let ends = self.started + self.service.options().gateway_budget();
+        let answer = timeout_at(ends, call).await;
+        answer.unwrap_or_else(|_| Err(self.out_of_budget(attempted)))
+    }
+
+    fn out_of_budget(&self, attempted: &'static str) -> Error {
         let budget = self.service.options().gateway_budget();
-        match timeout_at(self.since + budget, call).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Error::Unavailable {
-                attempted,
-                certainty: Certainty::Unknown,
-                source: format!("no answer within {} ms", budget.as_millis()).into(),
-            }),
+        Error::Unavailable {
+            attempted,
+            certainty: Certainty::Unknown,
+            source: format!("no answer within {} ms", budget.as_millis()).into(),
         }
     }
 
@@ -263,23 +288,27 @@ impl Call {
             retryable: None,
             context: None,
             is_audit_open: false,
-            unfit: None,
         }
     }
 
-    /// It is stored, with whatever there is to say about that.
-    fn written(&self, write: &Write, notes: Option<String>) -> StoreAnswer {
-        let notes: Vec<String> = notes.into_iter().chain(write.redirected()).collect();
+    /// The answer of a stored memory.
+    fn written(
+        &self,
+        plan: &WritePlan,
+        memory_id: Option<&str>,
+        note: Option<String>,
+    ) -> StoreAnswer {
+        let notes: Vec<String> = note.into_iter().chain(plan.redirect_note()).collect();
         StoreAnswer {
             ok: true,
-            reason: Some(write.reason.clone()),
-            space_written: Some(write.memory.target_space.clone()),
+            reason: Some(plan.audit.reason.clone()),
+            space_written: Some(plan.memory.target_space.clone()),
+            memory_id: memory_id.map(str::to_owned),
             message: (!notes.is_empty()).then(|| notes.join("; ")),
-            ..self.answer(write.action.as_str())
+            ..self.answer(plan.audit.action.as_str())
         }
     }
 
-    /// It is not, and somebody has to do something about that.
     fn error(
         &self,
         code: &'static str,
@@ -294,16 +323,9 @@ impl Call {
         }
     }
 
-    /// The logbook could not be asked; nothing has happened.
-    fn unread(&self, error: &Error) -> StoreAnswer {
-        warn!(%error, "the logbook could not be asked about a memory");
-        let message = format!("the logbook could not be asked; nothing was stored: {error}");
-        self.error("LOGBOOK_UNAVAILABLE", message, error.is_retryable())
-    }
-
-    /// What cannot be audited is not done.
+    /// Without an audit nothing is stored.
     fn unaudited(&self, space: &str, sha: &str, error: &Error) -> StoreAnswer {
-        error!(correlation_id = %self.correlation, %error, "an audit could not be written");
+        error!(correlation_id = %self.correlation, %error, "the audit of a memory could not be written");
         let message = match error.certainty() {
             Certainty::Definite => {
                 format!("the audit could not be written; nothing was stored: {error}")
@@ -319,13 +341,19 @@ impl Call {
     }
 }
 
-/// References as they may be repeated.
 fn masked(evidence_refs: &[String]) -> Vec<String> {
     let masked = evidence_refs.iter().map(|uri| mask_credentials(uri));
     masked.map(Cow::into_owned).collect()
 }
 
-/// What an error was about.
+/// The context of an error.
 fn context(space: &str, sha: &str) -> Value {
     json!({"target_space": space, "payload_sha": sha, "timestamp": Timestamp::now()})
+}
+
+/// The context of an error about one field.
+fn field_context(space: &str, sha: &str, field: &str) -> Value {
+    let mut context = context(space, sha);
+    context["field"] = json!(field);
+    context
 }

@@ -1,23 +1,29 @@
-//! Write audits.
+//! Write audits, and the opening of a write: what is checked and written before a memory server is
+//! called.
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What was decided about a write.
+use super::{KeepResult, KnownMemory, Settings};
+use crate::NewMemory;
+
+/// The decision about a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// It goes where it was meant to.
+    /// Stored in the requested space.
     Allow,
-    /// It goes elsewhere, or later.
+    /// Stored in another space, or deferred.
     Redirect,
-    /// It does not go.
+    /// Not stored.
     Reject,
 }
 
 impl Action {
-    /// As it is written.
+    /// The value in SQL and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -27,22 +33,22 @@ impl Action {
     }
 }
 
-/// How an audit stands. `Pending` ends once, and what has ended stays.
+/// The status of an audit. A pending one ends once; an ended one never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditStatus {
-    /// The write is under way.
+    /// The write is in progress.
     Pending,
-    /// It was done.
+    /// Stored.
     Success,
-    /// It was not, and will not be.
+    /// Not stored.
     Failed,
-    /// It was put off.
+    /// Deferred to the outbox.
     Redirected,
 }
 
 impl AuditStatus {
-    /// As it is written.
+    /// The value in SQL and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -56,87 +62,120 @@ impl AuditStatus {
 /// An audit to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewAudit {
-    /// Who.
+    /// The acting user.
     pub actor_user_id: Option<String>,
-    /// Where to; `governance:<project>` for a change of settings.
+    /// The space; `governance:<project>` for a change of settings.
     pub target_space: String,
-    /// What was decided.
+    /// The decision.
     pub action: Action,
-    /// Why.
+    /// Its reason.
     pub reason: Option<String>,
-    /// What.
+    /// SHA-256 of the text or file.
     pub payload_sha: Option<String>,
-    /// Everything else.
+    /// The document, see [`crate::audit_json`].
     pub evidence_refs_json: Value,
-    /// The request it belongs to. At most one pending audit has it.
+    /// The request. At most one pending audit has it.
     pub correlation_id: Option<String>,
-    /// How it stands.
+    /// The status.
     pub status: AuditStatus,
 }
 
-/// How a pending audit ends.
+/// The end of a pending audit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditEnd {
     /// Never `Pending`.
     pub status: AuditStatus,
-    /// Absent: as it was.
+    /// Absent: unchanged.
     pub action: Option<Action>,
-    /// Absent: as it was.
+    /// Absent: unchanged.
     pub reason: Option<String>,
-    /// Laid over `evidence_refs_json` key by key; `extra` and `gateway_event` one level deeper.
+    /// Merged into the document key by key; `extra` and `gateway_event` one level deeper.
     pub patch: Value,
 }
 
 /// An audit as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
-    /// Its number.
+    /// The id.
     pub audit_id: i64,
-    /// When it was written.
+    /// When it was inserted.
     pub created_at: Timestamp,
-    /// When it ended, if it was pending once.
+    /// When it ended, if it was pending.
     pub updated_at: Option<Timestamp>,
-    /// Who.
+    /// The acting user.
     pub actor_user_id: Option<String>,
-    /// Where to.
+    /// The space.
     pub target_space: String,
-    /// What was decided.
+    /// The decision.
     pub action: Action,
-    /// Why.
+    /// Its reason.
     pub reason: Option<String>,
-    /// What.
+    /// SHA-256 of the text or file.
     pub payload_sha: Option<String>,
-    /// Everything else.
+    /// The document, see [`crate::audit_json`].
     pub evidence_refs_json: Value,
-    /// The request or batch.
+    /// The request or lease.
     pub correlation_id: Option<String>,
-    /// How it stands.
+    /// The status.
     pub status: AuditStatus,
 }
 
-/// Which audits. Absent fields fit everything.
+/// A filter of audits. Absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuditFilter {
-    /// Not older than.
+    /// Created at this time or later.
     pub since: Option<Timestamp>,
-    /// By.
+    /// The acting user.
     pub actor_user_id: Option<String>,
-    /// With this action.
+    /// The decision.
     pub action: Option<Action>,
-    /// To.
+    /// The space.
     pub target_space: Option<String>,
-    /// Whose reason begins so, every character meaning itself.
+    /// A literal prefix of the reason.
     pub reason_prefix: Option<String>,
-    /// Of this request or batch.
+    /// The request or lease.
     pub correlation_id: Option<String>,
-    /// In this status.
+    /// The status.
     pub status: Option<AuditStatus>,
-    /// About this row of the outbox.
+    /// The outbox row.
     pub outbox_id: Option<i64>,
-    /// Older than.
+    /// Created before this time.
     pub until: Option<Timestamp>,
-    /// With a smaller number than this: where the page before ended.
+    /// Ids below this one: the end of the page before.
     pub before: Option<i64>,
-    /// With a greater number than this: how far to walk back at most.
+    /// Ids above this one: bounds the scan.
     pub after: Option<i64>,
+}
+
+/// A decided write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Opening {
+    /// The pending audit, with space and hash of the memory; `backend` in its document names the backend.
+    pub audit: NewAudit,
+    /// The cached settings that the decision used; the write is stale if they differ from the database.
+    /// Absent: they were read for this request.
+    pub settings: Option<Arc<Settings>>,
+    /// The actor that was assumed to be an active user; the write is stale if it is not.
+    pub user_id: Option<String>,
+    /// Whether a record of the same text is returned instead.
+    pub is_deduplicated: bool,
+    /// The memory, if the embedded backend stores it: in the same transaction, with the audit ended.
+    pub kept: Option<NewMemory>,
+}
+
+/// The result of opening a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenResult {
+    /// The audit is pending.
+    Pending {
+        /// Whether the backend may have the memory: see [`super::Logbook::may_be_stored`], or because an
+        /// outbox row of it is pending or dead. The caller has to ask the backend before it stores.
+        in_doubt: bool,
+    },
+    /// The embedded backend stored the memory, and the audit has ended.
+    Kept(KeepResult),
+    /// It was stored before; nothing was written.
+    Known(KnownMemory),
+    /// The settings have changed, or the actor is no user; nothing was written.
+    Stale,
 }

@@ -6,29 +6,29 @@ use serde_json::{Map, Value};
 
 use super::NewAudit;
 
-/// A user to make.
+/// A user to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewUser {
-    /// The name it is known by.
+    /// The id.
     pub user_id: String,
-    /// The name it is shown by.
+    /// The display name.
     pub display_name: String,
 }
 
-/// An item to make.
+/// An item to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewItem {
-    /// What kind of thing.
+    /// The type.
     pub item_type: String,
     /// What it is called.
     pub title: String,
-    /// The project it belongs to.
+    /// The project.
     pub project_key: Option<String>,
-    /// What it covers.
+    /// The scope; `"space"` in it is the item's space.
     pub scope_json: Map<String, Value>,
-    /// How it stands; `open` unless said.
+    /// The status, `open` by default.
     pub status: String,
-    /// Whose it is; must be a user.
+    /// The owner; has to be a user.
     pub owner_user_id: Option<String>,
 }
 
@@ -48,17 +48,16 @@ pub struct Item {
 }
 
 impl Item {
-    /// The space that it belongs to, with its events and evidence: `"space"` in its scope, if a
-    /// string; else its project's.
+    /// The space of the item, its events and evidence: `"space"` in its scope, else its project's.
     pub fn space(&self) -> Option<String> {
-        let said = self.scope_json.get("space").and_then(Value::as_str);
+        let scope = self.scope_json.get("space").and_then(Value::as_str);
         let project = self.project_key.as_ref();
         let team = project.map(|project| format!("team:{project}"));
-        said.map(str::to_owned).or(team)
+        scope.map(str::to_owned).or(team)
     }
 }
 
-/// Which items. Absent fields fit everything.
+/// A filter of items. Absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as in Item")]
 pub struct ItemFilter {
@@ -70,20 +69,19 @@ pub struct ItemFilter {
 /// An event to add.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
-    /// Of which item.
+    /// The item.
     pub item_id: i64,
     /// What kind.
     pub event_type: String,
-    /// How the item stood.
+    /// The item's status before.
     pub status_from: Option<String>,
-    /// How it stands from now on.
+    /// The item's status from now on.
     pub status_to: Option<String>,
-    /// What happened. `"space"` in it, if a string, is the space it can be found in; else the
-    /// item's: see [`Item::space`].
+    /// The payload. `"space"` in it is the event's space; by default it is the item's, see [`Item::space`].
     pub payload_json: Map<String, Value>,
-    /// Who; must be a user.
+    /// The acting user; has to be a user.
     pub actor_user_id: Option<String>,
-    /// By what means; `tool` unless said.
+    /// The source, `tool` by default.
     pub source: String,
 }
 
@@ -100,11 +98,11 @@ pub struct Event {
     pub actor_user_id: Option<String>,
     pub source: String,
     pub created_at: Timestamp,
-    /// The space it can be found in.
+    /// The event's space.
     pub space: Option<String>,
 }
 
-/// Which events. Absent fields fit everything.
+/// A filter of events. Absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as in Event")]
 pub struct EventFilter {
@@ -114,20 +112,20 @@ pub struct EventFilter {
     pub since: Option<Timestamp>,
 }
 
-/// Something to attach.
+/// An attachment to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewAttachment {
-    /// To which item.
+    /// The item.
     pub item_id: i64,
     /// What kind.
     pub kind: String,
-    /// Where it is.
+    /// The URI.
     pub uri: String,
-    /// Its hash, 64 hex digits.
+    /// SHA-256, 64 hex digits.
     pub sha256: String,
-    /// Its size.
+    /// The size.
     pub size_bytes: Option<i64>,
-    /// Anything else.
+    /// Further fields.
     pub meta_json: Map<String, Value>,
 }
 
@@ -147,7 +145,7 @@ pub struct Attachment {
     pub space: Option<String>,
 }
 
-/// Which attachments. Absent fields fit everything.
+/// A filter of attachments. Absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as in Attachment")]
 pub struct AttachmentFilter {
@@ -160,45 +158,45 @@ pub struct AttachmentFilter {
 /// Evidence to keep: what is attached, to which item, and the audit of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvidence {
-    /// The item to make for it; absent: the one that the attachment names.
+    /// An item to create for it; absent: the one that the attachment names.
     pub item: Option<NewItem>,
-    /// What is attached; its `item_id` counts if there is no item to make.
+    /// The attachment; its `item_id` is ignored if an item is created.
     pub attachment: NewAttachment,
-    /// The audit. `item_id` and `attachment_id` are written into it, also into `gateway_event`.
+    /// The audit. The store adds `item_id` and `attachment_id`, also in `gateway_event`.
     pub audit: NewAudit,
 }
 
 /// Evidence that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptEvidence {
-    /// The item it belongs to.
+    /// The item.
     pub item_id: i64,
-    /// Its attachment.
+    /// The attachment.
     pub attachment_id: i64,
 }
 
-/// Something an analysis found, and which analysis.
+/// A finding of an analysis run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewCandidate {
-    /// What was analysed: `svn`, `git`, `mr`, `workflow`.
+    /// The source: `svn`, `git`, `mr`, `workflow`.
     pub source_type: String,
-    /// Which one.
+    /// The id of the source.
     pub source_id: String,
-    /// By which version of the analysis. Same source and version: same run.
+    /// The version of the analysis. Source and version identify the run.
     pub pipeline_version: String,
     /// The space it can be found in.
     pub space: String,
     /// `FACT`, `PROCEDURE`, `PITFALL`, `DECISION` or `REVIEW_GUIDE`.
     pub kind: String,
-    /// What it is called.
+    /// The title.
     pub title: String,
     /// The text.
     pub content_md: String,
     /// `high`, `mid` or `low`.
     pub confidence: String,
-    /// Where it comes from.
+    /// The evidence.
     pub evidence_refs_json: Value,
-    /// Whether it should go to the team.
+    /// Whether it is suggested for the team's space.
     pub promote_suggested: bool,
 }
 
@@ -215,5 +213,26 @@ pub struct Candidate {
     pub confidence: String,
     pub evidence_refs_json: Value,
     pub promote_suggested: bool,
+    pub created_at: Timestamp,
+}
+
+/// A candidate or an event, found while the memory server does not answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FallbackHit {
+    /// `kc_<candidate_id>` or `ev_<event_id>`.
+    pub id: String,
+    /// The space.
+    pub space: String,
+    /// The text.
+    pub content: String,
+    /// The title.
+    pub title: String,
+    /// The candidate's kind, or the event's type.
+    pub kind: String,
+    /// The candidate's confidence.
+    pub confidence: Option<String>,
+    /// The candidate's evidence.
+    pub evidence_refs: Value,
+    /// When it was created.
     pub created_at: Timestamp,
 }

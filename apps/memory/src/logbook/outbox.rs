@@ -4,20 +4,20 @@ use consign_kernel::MessageId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How a row stands. In a lease, resting and held read `Pending`.
+/// The status of a row. Leased, scheduled and held rows are `Pending`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutboxStatus {
-    /// Still to be stored.
+    /// Not delivered yet.
     Pending,
-    /// Stored.
+    /// Delivered.
     Sent,
-    /// Given up.
+    /// Dead.
     Dead,
 }
 
 impl OutboxStatus {
-    /// As it is written.
+    /// The value in SQL and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -30,74 +30,83 @@ impl OutboxStatus {
 /// A row of `outbox_memory`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutboxRow {
-    /// Its number: the message's.
+    /// The message id.
     pub outbox_id: MessageId,
-    /// The item it is about.
+    /// The logbook item.
     pub item_id: Option<i64>,
-    /// Where it belongs.
+    /// The space.
     pub target_space: String,
     /// The text.
     pub payload_md: String,
-    /// Its hash.
+    /// SHA-256 of the text.
     pub payload_sha: String,
-    /// How it stands.
+    /// The status.
     pub status: OutboxStatus,
-    /// Attempts that will be or were repeated, since the last requeue; expiries do not count.
+    /// Failed attempts since the last requeue that led to a retry; expiries do not count.
     pub retry_count: i64,
-    /// When it is due next; of a finished one, when it was last.
+    /// When it is due; of a finished row, when it was due last.
     pub next_attempt_at: Option<Timestamp>,
-    /// Since when somebody has it: the last renewal.
+    /// The last renewal of its lease.
     pub locked_at: Option<Timestamp>,
-    /// Who has it.
+    /// The worker of its lease.
     pub locked_by: Option<String>,
     /// The last error; `memory_id=<id>` once it is sent.
     pub last_error: Option<String>,
-    /// Under what the memory server has it.
+    /// The backend's id.
     pub memory_id: Option<String>,
-    /// The backend it is meant for, by its identity; absent: that of whoever delivers it.
+    /// The identity of its backend; absent: that of the delivering worker.
     pub backend: Option<String>,
-    /// The request it came with.
+    /// The request that deferred it.
     pub correlation_id: Option<String>,
     /// When it was enqueued.
     pub created_at: Timestamp,
-    /// When anything happened to it last.
+    /// When it changed last.
     pub updated_at: Timestamp,
 }
 
-/// What stands in the way of enqueueing a memory: the same text in the same space.
+/// An existing row with the same text in the same space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Twin {
-    /// It waits or is under way.
+    /// Not delivered yet.
     Pending,
-    /// It was stored, under this name.
+    /// Delivered, with the backend's id.
     Sent(Option<String>),
-    /// It was dead and has been requeued.
+    /// Was dead, and is requeued.
     Requeued,
 }
 
-/// The answer to enqueueing.
+/// The result of enqueueing a memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnqueuedMemory {
-    /// The row: the new one or the twin's.
+    /// The new row, or the twin.
     pub outbox_id: MessageId,
-    /// None: it is new.
+    /// None: the row is new.
     pub twin: Option<Twin>,
 }
 
-/// The answer to deferring.
+/// The result of deferring a memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deferred {
+pub struct DeferResult {
     /// The row.
     pub enqueued: EnqueuedMemory,
-    /// Whether the request's audit was pending and has ended.
+    /// Whether the request's audit was pending and ended.
     pub is_audited: bool,
 }
 
-/// A memory that is stored already.
+/// A record that a memory was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The row that was sent; none: it was stored directly.
+pub struct KnownMemory {
+    /// The sent row; none if it was stored directly.
     pub outbox_id: Option<MessageId>,
-    /// Under what the memory server has it, if that is known.
+    /// The backend's id, if recorded.
     pub memory_id: Option<String>,
+}
+
+/// The result of storing a memory in the embedded backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeepResult {
+    /// The id.
+    pub memory_id: String,
+    /// False if the same text was stored before.
+    pub is_new: bool,
 }

@@ -1,4 +1,4 @@
-//! Reconciling the outbox with its audits, and counting both.
+//! Reconciliation and counts of the outbox and its audits.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,25 +6,23 @@ use consign_kernel::MessageId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How to reconcile.
+/// The options of reconciliation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReconcileOptions {
-    /// How far back rows are counted, by when anything last happened to them. What does not fit is
-    /// found however old it is.
+    /// Rows that changed within this window are counted. Inconsistencies are found at any age.
     pub scan_window: Duration,
-    /// How many findings of each kind in one call, oldest first.
+    /// Findings of each kind per call, oldest first.
     pub batch: u32,
-    /// How long ago a lease must have been renewed last to be stale. One that is still live is never
-    /// touched, however old.
+    /// A lease is stale if it expired and was not renewed for this long. A live one is never touched.
     pub stale_after: Duration,
-    /// How long an audit may be pending.
+    /// Audits pending for longer are ended as failed.
     pub audit_timeout: Duration,
-    /// Whether to repair or only to report.
+    /// Repair, or only report.
     pub is_repairing: bool,
-    /// Whether stale leases are ended and their rows become due again; never one whose end would make
-    /// its row dead, which the next claim decides.
+    /// Whether stale leases are ended so that their rows are due again. A lease whose expiry would make its
+    /// row dead is left to the next claim.
     pub is_rescheduling: bool,
-    /// How long such rows rest.
+    /// Delay until such rows are due.
     pub reschedule_delay: Duration,
 }
 
@@ -42,7 +40,7 @@ impl Default for ReconcileOptions {
     }
 }
 
-/// What does not fit.
+/// The kind of an inconsistency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Issue {
@@ -50,58 +48,58 @@ pub enum Issue {
     SentMissingAudit,
     /// A dead row without its audit.
     DeadMissingAudit,
-    /// A lease that nobody renews.
+    /// A stale lease.
     StaleLock,
-    /// An audit that never ended.
+    /// An audit that stayed pending.
     HangingAudit,
-    /// An audit about a row that is not there. Reported, never repaired.
+    /// An audit of a row that does not exist. Reported, never repaired.
     MissingOutboxRow,
 }
 
-/// One thing that did not fit, and what was done.
+/// An inconsistency, and its repair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What.
+    /// The kind.
     pub issue: Issue,
-    /// About which row.
+    /// The outbox row.
     pub outbox_id: Option<MessageId>,
-    /// The audit it is about, or the one that was written.
+    /// The audit that is pending or was written.
     pub audit_id: Option<i64>,
-    /// Who had the lease.
+    /// The worker of the stale lease.
     pub locked_by: Option<String>,
-    /// Since when.
+    /// When it was renewed last.
     pub locked_at: Option<Timestamp>,
-    /// Whether it is repaired.
+    /// Whether it was repaired.
     pub fixed: bool,
-    /// Whether the row is due again.
+    /// Whether the row was made due again.
     pub rescheduled: bool,
 }
 
-/// The outcome of a pass.
+/// The result of one call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Reconciled {
-    /// Sent rows in the window that were looked at.
+pub struct ReconcileOutcome {
+    /// Sent rows in the window.
     pub sent_count: u64,
-    /// Dead ones.
+    /// Dead rows in the window.
     pub dead_count: u64,
     /// Rows with a stale lease.
     pub stale_count: u64,
-    /// What did not fit, oldest first.
+    /// The findings, oldest first.
     pub findings: Vec<Finding>,
-    /// Whether there is more that calling again would repair.
+    /// Whether another call would repair more.
     pub has_more: bool,
 }
 
-/// How the outbox stands.
+/// The outbox at a glance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutboxCounts {
-    /// Rows that wait or are under way.
+    /// Rows not delivered yet.
     pub pending: u64,
-    /// Rows that were stored.
+    /// Delivered rows.
     pub sent: u64,
-    /// Rows that were given up.
+    /// Dead rows.
     pub dead: u64,
-    /// Audits that are pending.
+    /// Pending audits.
     pub pending_audits: u64,
 }
 
@@ -112,9 +110,9 @@ pub struct MemoryCounts {
     pub outbox: BTreeMap<String, u64>,
     /// The mean of the rows' retry counts.
     pub average_retry_count: f64,
-    /// Rows that wait, by the backend they are meant for; those that name none are not among them.
+    /// Pending rows by backend; rows without one are left out.
     pub pending_by_backend: BTreeMap<String, u64>,
-    /// How old the oldest pending row is.
+    /// Age of the oldest pending row.
     pub oldest_pending_age_seconds: Option<f64>,
     /// Audits by action: `allow`, `redirect`, `reject`.
     pub audits: BTreeMap<String, u64>,
@@ -124,19 +122,19 @@ pub struct MemoryCounts {
     pub reasons: BTreeMap<String, u64>,
     /// Audits of `memory_store`, by action.
     pub writes: BTreeMap<String, u64>,
-    /// Patches of repositories, and those of them whose evidence URI is known.
+    /// Patches of repositories, and how many have an evidence URI.
     pub patch_blobs: (u64, u64),
-    /// Attachments, and those of them whose evidence URI can be built (a hash of 64 hex digits).
+    /// Attachments, and how many have a hash of 64 hex digits, which an evidence URI needs.
     pub attachments: (u64, u64),
-    /// Audits with evidence, and those of them with a reference that cannot be parsed.
+    /// Audits with evidence, and how many have a reference that cannot be parsed.
     pub evidence: (u64, u64),
     /// Audits of the last 7 days: all, in strict mode, in compat mode, with evidence of version 2.
     pub modes_7d: (u64, u64, u64, u64),
-    /// Writes refused or shortened because they were a diff, a log, either; and of the last 24 hours.
+    /// Writes rejected or shortened as a diff, as a log, as either; and as either in the last 24 hours.
     pub intercepted: (u64, u64, u64, u64),
-    /// Audits that are pending.
+    /// Pending audits.
     pub pending_audits: u64,
-    /// Distinct rows that `openmemory_write_failed` audits name, and rows that came with such a request:
-    /// equal unless something was lost (invariant 1).
+    /// Distinct rows named by `openmemory_write_failed` audits, and rows deferred by requests: equal unless
+    /// a row or audit is missing (invariant 1).
     pub deferred: (u64, u64),
 }

@@ -4,32 +4,32 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a project allows.
+/// The settings of a project.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Whose.
+    /// The project.
     pub project_key: String,
-    /// Whether anything may be written to the team's spaces.
+    /// Whether shared spaces are writable.
     pub team_write_enabled: bool,
-    /// The policy as it was set; absent keys have their defaults.
+    /// The policy; absent keys have their defaults.
     pub policy_json: Map<String, Value>,
-    /// Who changed it last.
+    /// The user of the last change.
     pub updated_by: Option<String>,
-    /// When.
+    /// The time of the last change.
     pub updated_at: Timestamp,
 }
 
 /// A change of settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettingsChange {
-    /// Whose.
+    /// The project.
     pub project_key: String,
-    /// Absent: as it is.
+    /// Absent: unchanged.
     pub team_write_enabled: Option<bool>,
-    /// Laid over the current policy key by key; with `replace`, instead of it.
+    /// Merged into the policy key by key; with `replace`, the whole policy.
     pub policy_json: Map<String, Value>,
     /// Whether `policy_json` is the whole new policy.
     pub replace: bool,
-    /// Who does it; made a user if it is none.
+    /// The acting user; created if it does not exist.
     pub updated_by: Option<String>,
 }

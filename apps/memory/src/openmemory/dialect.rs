@@ -1,4 +1,4 @@
-//! Which dialect a server speaks.
+//! Detecting the dialect of a server.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -6,61 +6,61 @@ use tokio::time::Instant;
 use super::{Answer, OpenMemory};
 use crate::{BackendError, Dialect};
 
-/// A dialect that was told or found out.
+/// A configured or detected dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Speaks {
-    /// The JavaScript server up to 1.3: whose user is whatever the request says.
+pub(super) enum DialectState {
+    /// The JavaScript server up to 1.3: the request names the user.
     Js1,
-    /// The JavaScript server since: the key is the user, and any other is refused.
+    /// Later JavaScript servers: the key determines the user, and any other is refused.
     JsHead,
-    /// The Python server: no reading back of single memories.
+    /// The Python server: single memories cannot be read.
     Python,
 }
 
 impl OpenMemory {
-    pub(super) async fn speaks(&self, ends: Instant) -> Answer<Speaks> {
-        let told = match self.dialect {
-            Dialect::Auto => self.known().speaks,
-            Dialect::Js1 => Some(Speaks::Js1),
-            Dialect::JsHead => Some(Speaks::JsHead),
-            Dialect::Python => Some(Speaks::Python),
+    pub(super) async fn detected_dialect(&self, ends: Instant) -> Answer<DialectState> {
+        let dialect = match self.dialect {
+            Dialect::Auto => self.facts().dialect,
+            Dialect::Js1 => Some(DialectState::Js1),
+            Dialect::JsHead => Some(DialectState::JsHead),
+            Dialect::Python => Some(DialectState::Python),
         };
-        if let Some(speaks) = told {
-            return Ok(speaks);
+        if let Some(dialect) = dialect {
+            return Ok(dialect);
         }
-        let speaks = self.listen(ends).await?;
-        self.known().speaks = Some(speaks);
-        Ok(speaks)
+        let dialect = self.detect(ends).await?;
+        self.facts().dialect = Some(dialect);
+        Ok(dialect)
     }
 
-    async fn listen(&self, ends: Instant) -> Answer<Speaks> {
+    async fn detect(&self, ends: Instant) -> Answer<DialectState> {
         let health = self.get(self.at(&["health"]), ends).await?;
         if health.get("status") == Some(&Value::from("ok")) {
-            return Ok(Speaks::Python);
+            return Ok(DialectState::Python);
         }
         if health.get("ok") != Some(&Value::Bool(true)) {
-            let why = "is no OpenMemory: /health says neither ok nor status; set \
+            let why = "is no OpenMemory: /health answers neither ok nor status; set \
                        openmemory_dialect if it is";
             return Err(BackendError::Protocol(why.into()));
         }
-        // Well-formed, because the older server does not survive a body that is not.
+        // Well-formed JSON: the older server crashes on anything else.
         match self.post(&["memory", "query"], &json!({}), ends).await {
-            Ok(_) => Ok(Speaks::Js1),
-            Err(BackendError::Api { status: 400, .. }) => Ok(Speaks::JsHead),
+            Ok(_) => Ok(DialectState::Js1),
+            Err(BackendError::Api { status: 400, .. }) => Ok(DialectState::JsHead),
             Err(error) => Err(error),
         }
     }
 
-    /// Whether the server is there and well, in its own words.
+    /// Checks the server's health endpoint.
     pub(super) async fn healthy(&self, ends: Instant) -> Answer<()> {
         let health = self.get(self.at(&["health"]), ends).await?;
         let is_well = health.get("status") == Some(&Value::from("ok"))
             || health.get("ok") == Some(&Value::Bool(true));
-        match is_well {
-            true => Ok(()),
-            false => Err(BackendError::Protocol(
-                "/health does not say that it is well".into(),
-            )),
+        if is_well {
+            Ok(())
+        } else {
+            let why = "/health answers neither ok: true nor status: ok";
+            Err(BackendError::Protocol(why.into()))
         }
     }
 }

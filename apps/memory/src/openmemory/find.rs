@@ -1,4 +1,4 @@
-//! Asking for a memory by its space and hash.
+//! Finding a memory by space and hash.
 
 use reqwest::Url;
 use serde_json::{Value, json};
@@ -6,15 +6,15 @@ use tokio::time::Instant;
 
 use super::{
     Answer, OpenMemory,
-    dialect::Speaks,
-    retold::{id, is_named, is_whole},
+    dialect::DialectState,
+    row::{has_key, has_text, id},
 };
 use crate::{BackendError, NewMemory, StoredMemory};
 
 const PAGE: usize = 500;
-/// How many of them are asked for when their texts are too long to come together.
+/// Page size if the texts of a full page exceed the answer limit.
 const PAGE_OF_LONG: usize = 20;
-/// How many memories the Python server is asked for, which can only search.
+/// Search limit on the Python server, which cannot list.
 const SEARCHED: usize = 50;
 
 impl OpenMemory {
@@ -23,14 +23,13 @@ impl OpenMemory {
         memory: &NewMemory,
         ends: Instant,
     ) -> Answer<Option<StoredMemory>> {
-        match self.speaks(ends).await? {
-            Speaks::Python => self.find_by_search(memory, ends).await,
-            Speaks::Js1 | Speaks::JsHead => self.find_in_list(memory, ends).await,
+        match self.detected_dialect(ends).await? {
+            DialectState::Python => self.find_by_search(memory, ends).await,
+            DialectState::Js1 | DialectState::JsHead => self.find_in_list(memory, ends).await,
         }
     }
 
-    /// Reads the memory of this name; where that is gone, or has become another one, looks for it
-    /// everywhere.
+    /// Reads the memory by id; if that is gone or has other content, finds it by space and hash.
     pub(super) async fn has_until(
         &self,
         memory: &NewMemory,
@@ -38,7 +37,7 @@ impl OpenMemory {
         ends: Instant,
     ) -> Answer<Option<StoredMemory>> {
         if let Some(name) = memory_id
-            && self.speaks(ends).await? != Speaks::Python
+            && self.detected_dialect(ends).await? != DialectState::Python
         {
             let row = match self.get(self.at(&["memory", name]), ends).await {
                 Ok(row) => Some(row),
@@ -48,7 +47,7 @@ impl OpenMemory {
                 Err(error) => return Err(error),
             };
             let sha = memory.payload_sha();
-            if row.is_some_and(|row| is_named(&row, memory, &sha) && is_whole(&row, memory)) {
+            if row.is_some_and(|row| has_key(&row, memory, &sha) && has_text(&row, memory)) {
                 return Ok(Some(StoredMemory {
                     memory_id: name.to_owned(),
                 }));
@@ -57,16 +56,16 @@ impl OpenMemory {
         self.find_until(memory, ends).await
     }
 
-    /// Goes through everything the server has, newest first: its search guesses, forgets for a minute
-    /// and remembers what was deleted, and what is uncertain was sent a moment ago.
+    /// Scans all rows, newest first: the server's search is approximate, caches results for a minute and
+    /// returns deleted rows. A memory in doubt was sent recently, so it is found early.
     async fn find_in_list(
         &self,
         memory: &NewMemory,
         ends: Instant,
     ) -> Answer<Option<StoredMemory>> {
         let sha = memory.payload_sha();
-        let user = match self.speaks(ends).await? {
-            Speaks::JsHead => None,
+        let user = match self.detected_dialect(ends).await? {
+            DialectState::JsHead => None,
             _ => self.user_of(&memory.target_space),
         };
         let (mut seen, mut most) = (0, PAGE);
@@ -128,7 +127,7 @@ impl OpenMemory {
 fn among(rows: &[Value], memory: &NewMemory, sha: &str) -> Option<StoredMemory> {
     let row = rows
         .iter()
-        .find(|row| is_named(row, memory, sha) && is_whole(row, memory))?;
+        .find(|row| has_key(row, memory, sha) && has_text(row, memory))?;
     Some(StoredMemory {
         memory_id: id(row)?.to_owned(),
     })

@@ -1,12 +1,12 @@
-//! Reading memories without searching: one by its name, or all of them page by page.
+//! Reading one memory by id, or all of them page by page.
 
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Answer, OpenMemory, dialect::Speaks, retold};
+use super::{Answer, OpenMemory, dialect::DialectState, row};
 use crate::{BackendError, ItemPage, Listing, MemoryItem};
 
-/// How many rows the server is asked for at a time, and how many when those are too long together.
+/// Page size, and page size if the texts of a full page exceed the answer limit.
 const PAGE: usize = 100;
 const PAGE_OF_LONG: usize = 10;
 
@@ -14,8 +14,8 @@ impl OpenMemory {
     pub(super) async fn read_until(&self, id: &str, ends: Instant) -> Answer<Option<MemoryItem>> {
         self.can_read(ends).await?;
         match self.get(self.at(&["memory", id]), ends).await {
-            Ok(row) => Ok(retold::item(&row).filter(|item| item.id == id)),
-            // Another tenant's, or none.
+            Ok(row) => Ok(row::item(&row).filter(|item| item.id == id)),
+            // Another tenant's, or missing.
             Err(BackendError::Api {
                 status: 403 | 404, ..
             }) => Ok(None),
@@ -23,7 +23,7 @@ impl OpenMemory {
         }
     }
 
-    /// Removes one of our memories: a row that is not ours stays.
+    /// Removes a memory; rows of other programs stay.
     pub(super) async fn remove_until(&self, id: &str, ends: Instant) -> Answer<bool> {
         if self.read_until(id, ends).await?.is_none() {
             return Ok(false);
@@ -31,8 +31,8 @@ impl OpenMemory {
         self.remove(id, ends).await.map(|()| true)
     }
 
-    /// The server lists everything it has, newest first; a cursor is how many rows of that were seen.
-    /// When half of the time is over, the page ends where it is.
+    /// The server lists all rows, newest first; the cursor is the number of rows seen. A page ends early
+    /// when half of the time is used.
     pub(super) async fn list_until(&self, listing: &Listing, ends: Instant) -> Answer<ItemPage> {
         self.can_read(ends).await?;
         let mut seen: usize = match listing.cursor.as_deref().map(str::parse) {
@@ -64,7 +64,7 @@ impl OpenMemory {
             };
             for row in rows {
                 seen += 1;
-                let item = retold::item(row);
+                let item = row::item(row);
                 items.extend(item.filter(|item| {
                     listing.spaces.contains(&item.space) && listing.filter.fits(item)
                 }));
@@ -82,9 +82,9 @@ impl OpenMemory {
     }
 
     async fn can_read(&self, ends: Instant) -> Answer<()> {
-        match self.speaks(ends).await? {
-            Speaks::Js1 | Speaks::JsHead => Ok(()),
-            Speaks::Python => Err(BackendError::Protocol(
+        match self.detected_dialect(ends).await? {
+            DialectState::Js1 | DialectState::JsHead => Ok(()),
+            DialectState::Python => Err(BackendError::Protocol(
                 "this OpenMemory (Python) can neither read nor list single memories; search instead"
                     .into(),
             )),

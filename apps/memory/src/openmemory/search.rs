@@ -1,9 +1,8 @@
-//! Searching, in the spaces that were asked for and nowhere else.
+//! Searching within spaces.
 //!
-//! Spaces are ours, not the server's. It is asked for more than is wanted, what it finds elsewhere is
-//! dropped, and while that leaves too little it is asked for more still: memories of other spaces that
-//! fit better must not hide those of this one. Where the server knows users, a private space is asked
-//! for by itself. Filters are ours too, and narrow what it finds in the same way.
+//! The server has no spaces or filters, so both apply here: a search fetches more than it returns, drops
+//! what is in other spaces or filtered out, and fetches more while too little is left. Where the server
+//! has users, each private space is searched on its own.
 
 mod round;
 
@@ -17,24 +16,23 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use self::round::Round;
-use super::{Answer, OpenMemory, dialect::Speaks, retold};
+use super::{Answer, OpenMemory, dialect::DialectState, row};
 use crate::{BackendError, MemoryFilter, MemoryItem, Search};
 
-/// How much more than is wanted it is asked for, and how much more each time.
+/// Factor between results wanted and fetched, and between two fetches.
 const OVERFETCH: u32 = 5;
-/// More is not asked for: each name has to be read.
+/// Fetch limit: each result has to be read.
 const FETCHED_MAX: u32 = 800;
-/// What the newer server takes at most.
+/// Fetch limit of the newer server.
 const FETCHED_MAX_HEAD: u32 = 200;
-/// How many searches of one request go on at a time.
+/// Concurrent searches of one request.
 const SEARCHES: usize = 4;
 
-/// Spaces that can be asked for together.
+/// Spaces of one search.
 struct Part<'a> {
-    /// Whose memories alone are asked for.
+    /// Restricts the search to this user.
     user: Option<&'a str>,
     spaces: BTreeSet<&'a str>,
-    /// The server knows nothing of what is filtered by.
     filter: &'a MemoryFilter,
 }
 
@@ -44,23 +42,26 @@ impl OpenMemory {
         search: &Search,
         ends: Instant,
     ) -> Answer<Vec<MemoryItem>> {
-        let speaks = self.speaks(ends).await?;
-        let parts = self.parts(speaks, search);
+        let dialect = self.detected_dialect(ends).await?;
+        let parts = self.parts(dialect, search);
         let mut found = Vec::new();
         for some in parts.chunks(SEARCHES) {
             let mut searches = Vec::new();
             for part in some {
-                searches.push(self.search_part(speaks, search, part, ends));
+                searches.push(self.search_part(dialect, search, part, ends));
             }
             found.extend(try_join_all(searches).await?);
         }
-        Ok(woven(found, search.top_k as usize))
+        Ok(interleave(found, search.top_k as usize))
     }
 
-    /// Private spaces one by one where the server knows their users; all others together.
-    fn parts<'a>(&self, speaks: Speaks, search: &'a Search) -> Vec<Part<'a>> {
+    /// One part for each private space where the server has users; one for all others.
+    fn parts<'a>(&self, dialect: DialectState, search: &'a Search) -> Vec<Part<'a>> {
         let spaces: BTreeSet<&str> = search.spaces.iter().map(String::as_str).collect();
-        let user_of = |space| self.user_of(space).filter(|_| speaks != Speaks::JsHead);
+        let user_of = |space| {
+            self.user_of(space)
+                .filter(|_| dialect != DialectState::JsHead)
+        };
         let (owned, shared): (BTreeSet<&str>, BTreeSet<&str>) = spaces
             .into_iter()
             .partition(|space| user_of(space).is_some());
@@ -79,27 +80,27 @@ impl OpenMemory {
 
     async fn search_part(
         &self,
-        speaks: Speaks,
+        dialect: DialectState,
         search: &Search,
         part: &Part<'_>,
         ends: Instant,
     ) -> Answer<Vec<MemoryItem>> {
         let wanted = search.top_k as usize;
-        let most = match speaks {
-            Speaks::JsHead => FETCHED_MAX_HEAD,
-            Speaks::Js1 | Speaks::Python => FETCHED_MAX,
+        let most = match dialect {
+            DialectState::JsHead => FETCHED_MAX_HEAD,
+            DialectState::Js1 | DialectState::Python => FETCHED_MAX,
         };
-        // Half of the time is for going on.
+        // No further fetch after half of the time.
         let enough = Instant::now() + ends.saturating_duration_since(Instant::now()) / 2;
         let mut round = Round::new(search.top_k.saturating_mul(OVERFETCH).clamp(1, most));
         loop {
             let is_first = round.hits.is_empty();
             match self
-                .search_round(speaks, search, part, &mut round, ends)
+                .search_round(dialect, search, part, &mut round, ends)
                 .await
             {
                 Ok(()) => {}
-                // What was found before is better than nothing.
+                // Earlier results are better than an error.
                 Err(_) if !is_first => break,
                 Err(error) => return Err(error),
             }
@@ -114,19 +115,21 @@ impl OpenMemory {
 
     async fn search_round(
         &self,
-        speaks: Speaks,
+        dialect: DialectState,
         search: &Search,
         part: &Part<'_>,
         round: &mut Round,
         ends: Instant,
     ) -> Answer<()> {
-        match speaks {
-            Speaks::Python => self.search_whole(search, part, round, ends).await,
-            Speaks::Js1 | Speaks::JsHead => self.search_names(search, part, round, ends).await,
+        match dialect {
+            DialectState::Python => self.search_whole(search, part, round, ends).await,
+            DialectState::Js1 | DialectState::JsHead => {
+                self.search_names(search, part, round, ends).await
+            }
         }
     }
 
-    /// The Python server answers with everything that is needed.
+    /// The Python server answers with full rows.
     async fn search_whole(
         &self,
         search: &Search,
@@ -149,7 +152,7 @@ impl OpenMemory {
         Ok(())
     }
 
-    /// The others answer with names, some of them of memories that are gone: each is read.
+    /// The JavaScript servers answer with ids, some of deleted memories, so each is read.
     async fn search_names(
         &self,
         search: &Search,
@@ -159,9 +162,9 @@ impl OpenMemory {
     ) -> Answer<()> {
         let mut filters = Map::new();
         filters.insert("sector".into(), json!("semantic"));
-        // Answers are kept for a minute by what was asked; this asks something else each time, and
-        // fits every memory all the same.
-        filters.insert("min_score".into(), json!(never_asked()));
+        // The server caches answers for a minute by request; a unique value below every score avoids
+        // the cache and excludes nothing.
+        filters.insert("min_score".into(), json!(unique_min_score()));
         if let Some(user) = part.user {
             filters.insert("user_id".into(), json!(user));
         }
@@ -173,26 +176,26 @@ impl OpenMemory {
             ));
         };
         if matches.is_empty() {
-            // The older server says the same when its search fails.
-            self.reads(ends).await?;
+            // The older server also answers so when its search fails.
+            self.check_readable(ends).await?;
         }
         self.read_each(matches, part, round, search.top_k as usize, ends)
             .await?;
         if matches.len() < round.fetched as usize {
-            // It looks for users only among those it would have answered with, three times as many.
+            // The server filters users among the best three times as many rows.
             let looked_at = round.fetched.saturating_mul(3);
             round.is_last = part.user.is_none() || !self.has_more_than(looked_at, ends).await?;
         }
         Ok(())
     }
 
-    /// Whether it can read its memories at all.
-    async fn reads(&self, ends: Instant) -> Answer<()> {
+    /// Fails if the server cannot read its rows.
+    async fn check_readable(&self, ends: Instant) -> Answer<()> {
         self.healthy(ends).await?;
         self.has_more_than(0, ends).await.map(drop)
     }
 
-    /// Whether it has more memories than so many.
+    /// Whether the server has more rows than `count`.
     async fn has_more_than(&self, count: u32, ends: Instant) -> Answer<bool> {
         let page = self.get(self.page(None, count as usize, 1), ends).await?;
         let items = page.get("items").and_then(Value::as_array);
@@ -201,17 +204,17 @@ impl OpenMemory {
 }
 
 impl Part<'_> {
-    /// A row of a space that was asked for, if it is what was asked for.
+    /// A row in the searched spaces that passes the filter.
     fn hit(&self, row: &Value) -> Option<MemoryItem> {
-        let item = retold::item(row)?;
+        let item = row::item(row)?;
         let is_here = self.spaces.contains(item.space.as_str());
         (is_here && self.filter.fits(&item)).then_some(item)
     }
 }
 
-/// The best of each, then the second best of each, and so on: what was asked for apart cannot be
-/// compared.
-fn woven(found: Vec<Vec<MemoryItem>>, most: usize) -> Vec<MemoryItem> {
+/// The best of each part, then the second best of each, and so on: scores of different searches cannot
+/// be compared.
+fn interleave(found: Vec<Vec<MemoryItem>>, most: usize) -> Vec<MemoryItem> {
     let mut found: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
     let mut hits = Vec::new();
     loop {
@@ -224,12 +227,12 @@ fn woven(found: Vec<Vec<MemoryItem>>, most: usize) -> Vec<MemoryItem> {
     }
 }
 
-/// A salience below every memory's, another one each time.
-fn never_asked() -> f64 {
-    static ASKED: AtomicU64 = AtomicU64::new(0);
-    let asked = ASKED.fetch_add(1, Ordering::Relaxed) % 1_000_000;
+/// A score below every memory's, different for each call.
+fn unique_min_score() -> f64 {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed) % 1_000_000;
     let process = f64::from(std::process::id() % 1_000) * 1e-6;
     #[expect(clippy::cast_precision_loss, reason = "below a million")]
-    let asked = asked as f64 * 1e-9;
-    -1.0 - process - asked
+    let call = call as f64 * 1e-9;
+    -1.0 - process - call
 }

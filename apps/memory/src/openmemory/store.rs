@@ -1,4 +1,4 @@
-//! Storing, and making sure of it.
+//! Storing a memory, and verifying that it is stored.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,118 +6,115 @@ use tokio::time::Instant;
 
 use super::{
     Answer, OpenMemory,
-    dialect::Speaks,
-    retold::{id, is_merged, is_named, is_whole, metadata, tags, unheard_of},
+    dialect::DialectState,
+    row::{has_key, has_text, id, is_deduplicated, metadata, random_words, tags},
 };
 use crate::{BackendError, NewMemory, StoredMemory};
 
-/// Servers that shorten do so from here on unless set otherwise; they count in units of UTF-16.
+/// Servers with `OM_USE_SUMMARY_ONLY` shorten texts above this length in UTF-16 units.
 const LONG_UNITS: usize = 200;
-/// A placeholder that is merged with another one is as good as impossible.
+/// Attempts to store a placeholder that the server does not merge.
 const PLACEHOLDERS_MAX: usize = 3;
 
 impl OpenMemory {
-    pub(super) async fn store_in_turn(
+    pub(super) async fn store_locked(
         &self,
         memory: &NewMemory,
         ends: Instant,
     ) -> Answer<StoredMemory> {
-        let speaks = self.speaks(ends).await?;
+        let dialect = self.detected_dialect(ends).await?;
         let answer = self
-            .add(speaks, memory, &memory.payload_md, metadata(memory), ends)
+            .add(dialect, memory, &memory.payload_md, metadata(memory), ends)
             .await?;
-        let sure = self.make_sure(speaks, memory, &answer, ends).await;
-        // It was handed in, whatever could not be asked afterwards.
-        sure.map_err(|error| match error {
+        let verified = self.verify(dialect, memory, &answer, ends).await;
+        // It was sent, whatever failed afterwards.
+        verified.map_err(|error| match error {
             BackendError::Unreachable(why) => BackendError::Unknown(why),
             error => error,
         })
     }
 
-    /// Finds out whether the server has what it was handed, and sees to it that it has.
-    async fn make_sure(
+    /// Verifies that the server has what was sent, and repairs what it merged.
+    async fn verify(
         &self,
-        speaks: Speaks,
+        dialect: DialectState,
         memory: &NewMemory,
         answer: &Value,
         ends: Instant,
     ) -> Answer<StoredMemory> {
         if answer.get("success") == Some(&Value::Bool(false)) {
             return Err(BackendError::Protocol(
-                "said that it did not store it".into(),
+                "answered success: false; it is not stored".into(),
             ));
         }
         let Some(name) = id(answer).map(str::to_owned) else {
-            // It may have it all the same: only asking tells.
+            // It may be stored without an id in the answer.
             return match self.find_until(memory, ends).await? {
                 Some(stored) => Ok(stored),
-                None => Err(BackendError::Protocol("stored it under no name".into())),
+                None => Err(BackendError::Protocol("answered without an id".into())),
             };
         };
-        match (speaks, is_merged(answer)) {
-            (Speaks::Python, false) => Ok(StoredMemory { memory_id: name }),
-            (Speaks::Python, true) => match self.find_until(memory, ends).await? {
+        match (dialect, is_deduplicated(answer)) {
+            (DialectState::Python, false) => Ok(StoredMemory { memory_id: name }),
+            (DialectState::Python, true) => match self.find_until(memory, ends).await? {
                 Some(stored) => Ok(stored),
                 None => Err(merged()),
             },
-            (_, true) => self.store_apart(speaks, memory, &name, ends).await,
-            (_, false) => self.store_whole(memory, name, ends).await,
+            (_, true) => self.store_unmerged(dialect, memory, &name, ends).await,
+            (_, false) => self.verify_text(memory, name, ends).await,
         }
     }
 
-    /// Hands a text in.
     async fn add(
         &self,
-        speaks: Speaks,
+        dialect: DialectState,
         memory: &NewMemory,
         content: &str,
         metadata: Value,
         ends: Instant,
     ) -> Answer<Value> {
         let mut body = json!({"content": content, "tags": tags(memory), "metadata": metadata});
-        // For the newer server the key is the user.
-        if speaks != Speaks::JsHead {
+        // On the newer server the key determines the user.
+        if dialect != DialectState::JsHead {
             body["user_id"] = json!(self.user_of(&memory.target_space));
         }
         self.post(&["memory", "add"], &body, ends).await
     }
 
-    /// Makes sure that a text was kept whole. A short one is believed where long ones were seen to
-    /// be; a long one never is: the server may have been started anew with other settings, and
-    /// nothing but reading shows it.
-    async fn store_whole(
+    /// Verifies that the server kept the whole text. A short one is not read back once a long one was kept
+    /// whole; a long one always is, because the server may have been restarted with other settings.
+    async fn verify_text(
         &self,
         memory: &NewMemory,
         name: String,
         ends: Instant,
     ) -> Answer<StoredMemory> {
         let is_long = memory.payload_md.encode_utf16().count() > LONG_UNITS;
-        if is_long || !self.known().keeps_long_texts {
+        if is_long || !self.facts().keeps_long_texts {
             let row = self.get(self.at(&["memory", &name]), ends).await?;
-            let is_kept = is_whole(&row, memory);
-            self.known().keeps_long_texts &= is_kept;
+            let is_kept = has_text(&row, memory);
+            self.facts().keeps_long_texts &= is_kept;
             if !is_kept {
                 self.remove(&name, ends).await?;
                 return Err(shortened());
             }
-            self.known().keeps_long_texts |= is_long;
+            self.facts().keeps_long_texts |= is_long;
         }
         Ok(StoredMemory { memory_id: name })
     }
 
-    /// The server says that it has the text already, as `name`. If that is our own memory, it is
-    /// stored; if it is somebody else's, ours gets a row of its own: a text that resembles nothing,
-    /// overwritten with the real one.
-    async fn store_apart(
+    /// The server merged the text with the row `name`. If that is this memory, it is stored. Otherwise it
+    /// gets a row of its own: a random text, which resembles nothing, is stored and then overwritten.
+    async fn store_unmerged(
         &self,
-        speaks: Speaks,
+        dialect: DialectState,
         memory: &NewMemory,
         name: &str,
         ends: Instant,
     ) -> Answer<StoredMemory> {
         let sha = memory.payload_sha();
         match self.get(self.at(&["memory", name]), ends).await {
-            Ok(row) if is_named(&row, memory, &sha) && is_whole(&row, memory) => {
+            Ok(row) if has_key(&row, memory, &sha) && has_text(&row, memory) => {
                 return Ok(StoredMemory {
                     memory_id: name.to_owned(),
                 });
@@ -128,15 +125,15 @@ impl OpenMemory {
             }) => {}
             Err(error) => return Err(error),
         }
-        // It may have a row of its own from before, whose storing nobody heard of.
+        // An earlier attempt with an unknown result may have given it a row of its own.
         if let Some(stored) = self.find_until(memory, ends).await? {
             return Ok(stored);
         }
-        let name = self.placeholder(speaks, memory, ends).await?;
+        let name = self.placeholder(dialect, memory, ends).await?;
         let stored = self.overwrite(memory, &name, ends).await;
         if let Err(error) = &stored {
-            // Nobody finds it where it is, but it need not stay either. What may have become the
-            // memory after all is left: whoever asks will find it.
+            // The placeholder is of no use, unless the overwrite may have happened: then the next
+            // attempt finds the memory.
             if !matches!(error, BackendError::Unknown(_)) {
                 drop(self.remove(&name, ends).await);
             }
@@ -146,7 +143,7 @@ impl OpenMemory {
 
     async fn placeholder(
         &self,
-        speaks: Speaks,
+        dialect: DialectState,
         memory: &NewMemory,
         ends: Instant,
     ) -> Answer<String> {
@@ -154,10 +151,10 @@ impl OpenMemory {
             let metadata =
                 json!({"sector": "semantic", "source": "consign", "space": PLACEHOLDERS});
             let answer = self
-                .add(speaks, memory, &unheard_of(8), metadata, ends)
+                .add(dialect, memory, &random_words(8), metadata, ends)
                 .await?;
             match id(&answer) {
-                Some(name) if !is_merged(&answer) => return Ok(name.to_owned()),
+                Some(name) if !is_deduplicated(&answer) => return Ok(name.to_owned()),
                 _ => {}
             }
         }
@@ -177,21 +174,21 @@ impl OpenMemory {
         self.call(Method::PATCH, url.clone(), Some(&body), ends)
             .await?;
         let row = self.get(url, ends).await?;
-        if !is_named(&row, memory, &memory.payload_sha()) {
+        if !has_key(&row, memory, &memory.payload_sha()) {
             return Err(merged());
         }
-        match is_whole(&row, memory) {
-            true => Ok(StoredMemory {
-                memory_id: name.to_owned(),
-            }),
-            false => Err(shortened()),
+        if !has_text(&row, memory) {
+            return Err(shortened());
         }
+        Ok(StoredMemory {
+            memory_id: name.to_owned(),
+        })
     }
 
-    /// Removes a row; that it is gone already is as well.
+    /// Removes a row; a missing one is no error.
     pub(super) async fn remove(&self, name: &str, ends: Instant) -> Answer<()> {
         let url = self.at(&["memory", name]);
-        // The older server wants a body.
+        // The older server requires a body.
         match self.call(Method::DELETE, url, Some(&json!({})), ends).await {
             Ok(_) | Err(BackendError::Api { status: 404, .. }) => Ok(()),
             Err(error) => Err(error),
@@ -199,7 +196,7 @@ impl OpenMemory {
     }
 }
 
-/// The space of rows that are to become memories. No caller can ask for it: it has no colon.
+/// The space of placeholder rows. No request can name it: it has no colon.
 pub(super) const PLACEHOLDERS: &str = "consign-placeholder";
 
 fn merged() -> BackendError {

@@ -8,8 +8,7 @@ use consign_worker::{QueueWork, Sink};
 use super::MemoryOptions;
 use crate::queue;
 
-/// What the worker allows a delivery beyond the memory server's own time: the questions to the
-/// logbook before and after.
+/// Time of a delivery beyond the memory server's limit: the logbook reads and writes around it.
 const BESIDE_MS: u64 = 5_000;
 /// JSON escapes and the fields beside the text.
 const ENVELOPE_BYTES: usize = 4_096;
@@ -26,10 +25,10 @@ pub fn queue_policy(options: &MemoryOptions) -> QueuePolicy {
             max_ms: options.max_backoff_seconds * 1_000,
             jitter: options.jitter_factor,
         },
-        // The sink asks the memory server before it sends again what may have arrived.
+        // The sink queries the memory server before it resends what may have arrived.
         on_uncertain: OnUncertain::Resend,
         record_begin: true,
-        // Writes to one memory server go one at a time.
+        // One write at a time per memory server.
         concurrency: 1,
         timeout_ms: options.openmemory_timeout_seconds * 1_000 + BESIDE_MS,
         // A control character takes six bytes as JSON.
@@ -38,7 +37,7 @@ pub fn queue_policy(options: &MemoryOptions) -> QueuePolicy {
     }
 }
 
-/// The queue `memory` as a worker is to work on it.
+/// Worker configuration of the queue `memory`.
 pub fn queue_work(sink: Arc<dyn Sink>, options: &MemoryOptions) -> QueueWork {
     QueueWork {
         claim_max: Some(options.batch_size),

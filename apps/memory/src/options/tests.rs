@@ -59,9 +59,9 @@ fn impossible_combinations_are_refused_by_name() {
     }
 }
 
-/// Seed 000 section 5.3: 120, 240, 480, 960, 1920, 3600, 3600 s, and 30 % either way.
+/// 120, 240, 480, 960, 1920, 3600, 3600 s, and 30 % either way.
 #[test]
-fn the_queue_rests_as_the_protocol_says() {
+fn delays_follow_the_protocol() {
     let policy = queue_policy(&MemoryOptions::default());
     policy.validate().unwrap();
     for (tries, seconds) in (1..).zip([120, 240, 480, 960, 1920, 3600, 3600]) {
@@ -91,11 +91,11 @@ fn an_address_is_enough_to_choose_the_server() {
 
 #[test]
 fn names_of_settings_are_those_of_the_documents() {
-    let said = serde_json::json!({
+    let document = serde_json::json!({
         "project_key": "p", "openmemory_dialect": "js_head", "unknown_actor_policy": "auto_create",
         "backend": "openmemory", "openmemory_base_url": "http://h", "skip_reconcile": true,
     });
-    let options: MemoryOptions = serde_json::from_value(said).unwrap();
+    let options: MemoryOptions = serde_json::from_value(document).unwrap();
     assert_eq!(options.team_space(), "team:p");
     assert_eq!(options.openmemory_dialect, Dialect::JsHead);
     assert_eq!(options.unknown_actor_policy, UnknownActorPolicy::AutoCreate);

@@ -1,4 +1,4 @@
-//! Tokens of the gateway, and who they are.
+//! Tokens of the gateway.
 
 use consign_kernel::Result;
 use serde::Deserialize;
@@ -6,16 +6,16 @@ use serde::Deserialize;
 use super::{MemoryOptions, Secret, refuse};
 use crate::Caller;
 
-/// Shortest token. What has fewer bytes can be guessed, whatever the rate limit.
+/// Minimum length of a token. Shorter ones can be guessed despite a rate limit.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// A token that the gateway knows.
+/// A configured token.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatewayToken {
     /// The token.
     pub token: Secret,
-    /// Who holds it, if it is one person's: they write and read as nobody else.
+    /// The user to whom it is bound: its holder writes and reads only as this user.
     pub actor: Option<String>,
     /// Whether it may change settings.
     #[serde(default)]
@@ -30,7 +30,7 @@ enum Entry {
 }
 
 impl MemoryOptions {
-    /// The tokens that the gateway knows. None at all: it does not ask for any.
+    /// The configured tokens. None: the gateway requires no token.
     pub fn tokens(&self) -> Result<Vec<GatewayToken>> {
         const KEY: &str = "gateway_auth_tokens_json";
         let plain = |token| GatewayToken {
@@ -43,7 +43,7 @@ impl MemoryOptions {
         tokens.extend(one.filter(|token| !token.is_empty()).map(plain));
         let list = self.gateway_auth_tokens_json.as_ref();
         if let Some(list) = list.filter(|list| !list.is_empty()) {
-            // The reason would show what it could not read.
+            // The parser's message would show the tokens.
             let entries: Vec<Entry> = serde_json::from_str(list.reveal()).map_err(|_| {
                 let why =
                     "must be a JSON list of tokens: texts, or {\"token\", \"actor\", \"admin\"}";
@@ -69,7 +69,7 @@ impl MemoryOptions {
             tokens[..n].iter().any(|other| other.token == token.token)
         };
         if tokens.iter().enumerate().any(is_repeated) {
-            return Err(refuse(KEY, "holds the same token twice"));
+            return Err(refuse(KEY, "contains the same token twice"));
         }
         let is_nobody = |token: &GatewayToken| token.actor.as_ref().is_some_and(String::is_empty);
         if tokens.iter().any(is_nobody) {
@@ -80,11 +80,11 @@ impl MemoryOptions {
 }
 
 impl GatewayToken {
-    /// Who calls with this bearer token; none: nobody who is known.
+    /// The caller of this bearer token; `None`: unknown token.
     ///
-    /// Every token is compared, so that the time tells nothing about which one fits.
+    /// Every token is compared, so that the time does not reveal which one matches.
     pub fn caller(tokens: &[Self], bearer: &str) -> Option<Caller> {
-        let known = tokens.iter().map(|token| token.token.is_known_to(bearer));
+        let known = tokens.iter().map(|token| token.token.matches(bearer));
         let known: Vec<bool> = known.collect();
         let index = known.into_iter().position(|is_known| is_known)?;
         let token = &tokens[index];

@@ -1,7 +1,7 @@
-//! Reasons of decisions, for people.
+//! The reasons of decisions in words.
 
-/// What a reason of a redirect or a refusal means, and what can be done about it. Reasons are those of
-/// audits: `policy:<why>`, or `actor_unknown:degrade`.
+/// What the reason of a redirect or rejection means, and what to do about it. Reasons are as in audits:
+/// `policy:<rule>`, or `actor_unknown:degrade`.
 pub fn explain(reason: &str) -> String {
     let why = reason.strip_prefix("policy:").unwrap_or(reason);
     let (rule, value) = why.split_once(':').unwrap_or((why, ""));
@@ -29,12 +29,12 @@ pub fn explain(reason: &str) -> String {
             .to_owned(),
         "bulk_not_allowed" => "shared spaces take no memories with is_bulk (bulk_mode)".to_owned(),
         "actor_unknown" => {
-            "the actor is no user, so the memory belongs to nobody in particular; an \
+            "the actor is no user, so the memory goes to the space of unknown actors; an \
             operator makes users with `consign memory users add`"
                 .to_owned()
         }
         "unknown_space_type" => "a space is team:<name>, private:<user> or org:<name>".to_owned(),
-        "private_space_of_another" => "it is somebody else's private space".to_owned(),
+        "private_space_of_another" => "it is another user's private space".to_owned(),
         _ => why.to_owned(),
     }
 }
@@ -55,9 +55,9 @@ mod tests {
             "policy:bulk_not_allowed",
             "actor_unknown:degrade",
         ] {
-            let told = explain(reason);
-            assert!(told.split(' ').count() > 5, "{reason}: {told}");
-            assert!(!told.contains("  "), "{told:?}");
+            let text = explain(reason);
+            assert!(text.split(' ').count() > 5, "{reason}: {text}");
+            assert!(!text.contains("  "), "{text:?}");
         }
         let long = explain("policy:exceeds_max_chars:2000>1200");
         assert!(

@@ -1,39 +1,37 @@
-//! Who may change settings.
+//! Authorization of settings changes.
 
 use subtle::ConstantTimeEq;
 
 use super::Policy;
 
-/// What somebody who wants to change settings brings along.
+/// The credentials of a request to change settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Credentials<'a> {
-    /// The key they give.
+    /// The key in the request.
     pub admin_key: Option<&'a str>,
-    /// The key that is configured.
+    /// The configured key.
     pub configured_key: Option<&'a str>,
-    /// Whom they say they are, or whom their token says they are.
+    /// The token's actor, else the claimed one.
     pub actor: Option<&'a str>,
-    /// Whether callers have to show tokens at all.
+    /// Whether callers need tokens.
     pub is_auth_on: bool,
-    /// Whether the actor is who their token says.
+    /// Whether the token names the actor.
     pub is_actor_bound: bool,
-    /// Whether their token is an administrator's.
+    /// Whether the token has the admin scope.
     pub is_admin: bool,
 }
 
-/// Whether they may, and the reason for the audit.
+/// The decision, and the reason for the audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GovernanceDecision {
-    /// Whether they may.
+    /// Whether the change is allowed.
     pub is_allowed: bool,
-    /// `governance_update:<why>`.
+    /// `governance_update:<rule>`.
     pub reason: &'static str,
 }
 
-/// Whether somebody may change settings. With `policy` as it is before the change.
-///
-/// Knowing a name that is on the list is no credential where callers are known by tokens: there the
-/// token has to say the name.
+/// Decides by the policy before the change. Knowing a listed name is no credential where callers have
+/// tokens: the token has to name the actor.
 pub fn authorize(credentials: &Credentials<'_>, policy: &Policy) -> GovernanceDecision {
     let allowed = |reason| GovernanceDecision {
         is_allowed: true,

@@ -1,9 +1,9 @@
-//! The policy of a project as its settings have it.
+//! The policy in a project's settings.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What is asked of evidence.
+/// The requirements on evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EvidenceMode {
@@ -15,7 +15,7 @@ pub enum EvidenceMode {
 }
 
 impl EvidenceMode {
-    /// As it is written.
+    /// The value in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Compat => "compat",
@@ -24,35 +24,35 @@ impl EvidenceMode {
     }
 }
 
-/// What becomes of writes of which there are many.
+/// The rule for bulk writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BulkMode {
-    /// They must be short.
+    /// At most `bulk_max_chars`.
     #[default]
     VeryShort,
-    /// They do not go to shared spaces.
+    /// Not in shared spaces.
     Reject,
-    /// They are like all others.
+    /// Like all other writes.
     Allow,
 }
 
-/// A project's policy, absent keys by their defaults.
+/// A project's policy; absent keys have their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Who may write to shared spaces. None: everybody.
+    /// Users who may write to shared spaces; none: all.
     pub allowlist_users: Option<Vec<String>>,
-    /// Which kinds may go there. None: all.
+    /// Kinds allowed in shared spaces; none: all.
     pub allowed_kinds: Option<Vec<String>>,
-    /// Whether evidence is needed.
+    /// Whether shared spaces require evidence.
     pub require_evidence: bool,
-    /// What is asked of it.
+    /// The requirements on evidence.
     pub evidence_mode: EvidenceMode,
-    /// The longest text.
+    /// Longest text in characters.
     pub max_chars: u64,
-    /// What becomes of writes of which there are many.
+    /// The rule for bulk writes.
     pub bulk_mode: BulkMode,
-    /// Their longest text when they must be short.
+    /// Longest text of a bulk write in characters.
     pub bulk_max_chars: u64,
 }
 
@@ -72,8 +72,8 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Reads `policy_json`. Keys that are absent, null or unreadable have their defaults, but a list
-    /// that is unreadable admits nobody: a slip must not open a space to all.
+    /// Reads `policy_json`. Absent, null and invalid keys have their defaults, but an invalid list admits
+    /// no one: a mistake must not open a space to all users.
     pub fn read(policy_json: &Map<String, Value>) -> Self {
         let default = Self::default();
         let list = |name: &str, absent: &Option<Vec<String>>| match given(policy_json, name) {
@@ -110,8 +110,7 @@ impl Policy {
         }
     }
 
-    /// What is wrong with a `policy_json`, for those who are about to set it. Keys that are not known
-    /// here are others' business.
+    /// The problems of a `policy_json` before it is set. Unknown keys are accepted.
     pub fn problems(policy_json: &Map<String, Value>) -> Vec<String> {
         let mut problems = Vec::new();
         let mut ask = |name: &str, wanted: &str, is_right: &dyn Fn(&Value) -> bool| {
@@ -147,7 +146,7 @@ impl Policy {
         actor.is_some_and(|actor| users.iter().any(|user| user == actor))
     }
 
-    /// Whether this user may change settings: here an absent list admits nobody.
+    /// Whether this user may change settings; an absent list admits no one.
     pub fn lists_user(&self, actor: &str) -> bool {
         let mut users = self.allowlist_users.iter().flatten();
         users.any(|user| user == actor)

@@ -10,6 +10,7 @@ struct Write {
     target: &'static str,
     actor: Option<&'static str>,
     is_actor_bound: bool,
+    is_authenticated: bool,
     kind: Option<&'static str>,
     has_evidence: bool,
     chars: usize,
@@ -25,6 +26,7 @@ impl Default for Write {
             target: "team:p",
             actor: Some("a"),
             is_actor_bound: false,
+            is_authenticated: false,
             kind: None,
             has_evidence: EVIDENCE,
             chars: 1,
@@ -45,6 +47,7 @@ fn check(write: Write, expected: (Action, &str, Option<&str>)) {
         target_space: write.target,
         actor: write.actor,
         is_actor_bound: write.is_actor_bound,
+        is_authenticated: write.is_authenticated,
         kind: write.kind,
         has_evidence: write.has_evidence,
         payload_md: &payload_md,
@@ -65,7 +68,6 @@ fn redirect(reason: &str) -> (Action, &str, Option<&'static str>) {
 
 const PASSED: (Action, &str, Option<&str>) = (Action::Allow, "policy_passed", Some("team:p"));
 
-/// Facts section 4, the vectors of who and where.
 #[test]
 fn spaces_and_people() {
     let off = Write {
@@ -125,7 +127,26 @@ fn spaces_and_people() {
     );
 }
 
-/// Facts section 4, the vectors of what.
+#[test]
+fn a_claimed_name_on_the_allowlist_needs_its_token_where_callers_have_tokens() {
+    let allowed = (Action::Allow, "policy_passed", Some("team:p"));
+    let redirected = (Action::Redirect, "user_not_in_allowlist", Some("private:a"));
+    for (policy, is_authenticated, is_actor_bound, expected) in [
+        (json!({"allowlist_users": ["a"]}), false, false, allowed),
+        (json!({"allowlist_users": ["a"]}), true, true, allowed),
+        (json!({"allowlist_users": ["a"]}), true, false, redirected),
+        (json!({}), true, false, allowed),
+    ] {
+        let write = Write {
+            policy,
+            is_authenticated,
+            is_actor_bound,
+            ..Write::default()
+        };
+        check(write, expected);
+    }
+}
+
 #[test]
 fn kinds_evidence_and_lengths() {
     let kind = |kind| Write {
@@ -171,7 +192,7 @@ fn kinds_evidence_and_lengths() {
     check(bulk(201, "no such mode"), redirect("bulk_too_long"));
 }
 
-/// Facts section 4: disabled, allowlist, kind, evidence, length, bulk. Each objection is taken away
+/// Disabled, allowlist, kind, evidence, length, bulk. Each objection is taken away
 /// in turn from a write that meets them all.
 #[test]
 fn objections_come_in_order() {
@@ -204,7 +225,7 @@ fn objections_come_in_order() {
     check(write(6), PASSED);
 }
 
-/// T36. The reference lets anybody write to anybody's private space.
+/// The reference lets anybody write to anybody's private space.
 #[test]
 fn a_bound_actor_writes_to_no_private_space_but_their_own() {
     let refused = (Action::Reject, "private_space_of_another", None);
@@ -246,7 +267,6 @@ fn a_bound_actor_writes_to_no_private_space_but_their_own() {
     check(other_prefix, (Action::Reject, "unknown_space_type", None));
 }
 
-/// Facts section 4 and T37.
 #[test]
 fn settings_have_defaults_and_fail_closed() {
     let read = |json: Value| Policy::read(json.as_object().unwrap());
@@ -284,7 +304,6 @@ fn settings_have_defaults_and_fail_closed() {
     );
 }
 
-/// Facts section 4, governance_update, with T26.
 #[test]
 fn settings_are_changed_by_those_who_may() {
     let listed = Policy {

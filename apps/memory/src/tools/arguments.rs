@@ -1,18 +1,18 @@
-//! The arguments of a tool, taken one by one; what is left over was not asked for.
+//! The arguments of a tool, taken one by one; the rest is unknown.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::Refusal;
 
-/// What the caller gave.
+/// The arguments of a call.
 pub(crate) struct Arguments {
     fields: Map<String, Value>,
-    /// The argument that holds a character which not every database can keep.
+    /// The first argument with U+0000, which PostgreSQL cannot store.
     has_nul: Option<String>,
 }
 
-type Taken<T> = Result<T, Refusal>;
+type ArgumentResult<T> = Result<T, Refusal>;
 
 impl Arguments {
     pub(crate) fn new(fields: Map<String, Value>) -> Self {
@@ -25,17 +25,17 @@ impl Arguments {
         }
     }
 
-    /// A text as it stands there, which stays to be taken.
+    /// A text without taking it.
     pub(crate) fn peek(&self, name: &str) -> Option<&str> {
         self.fields.get(name).and_then(Value::as_str)
     }
 
-    /// Anything; null is the same as nothing.
+    /// Any value; null counts as absent.
     pub(crate) fn value(&mut self, name: &str) -> Option<Value> {
         self.fields.remove(name).filter(|value| !value.is_null())
     }
 
-    pub(crate) fn text(&mut self, name: &str) -> Taken<Option<String>> {
+    pub(crate) fn text(&mut self, name: &str) -> ArgumentResult<Option<String>> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -43,21 +43,22 @@ impl Arguments {
         }
     }
 
-    /// A text that may be empty but must be there.
-    pub(crate) fn required(&mut self, name: &str) -> Taken<String> {
+    /// A required text, possibly empty.
+    pub(crate) fn required(&mut self, name: &str) -> ArgumentResult<String> {
         self.text(name)?.ok_or_else(|| missing(name))
     }
 
-    /// A text with something in it.
-    pub(crate) fn named(&mut self, name: &str) -> Taken<String> {
+    /// A required text that is not empty.
+    pub(crate) fn named(&mut self, name: &str) -> ArgumentResult<String> {
         let text = self.required(name)?;
-        match text.trim().is_empty() {
-            true => Err(wrong(name, "must not be empty")),
-            false => Ok(text),
+        if text.trim().is_empty() {
+            Err(wrong(name, "must not be empty"))
+        } else {
+            Ok(text)
         }
     }
 
-    pub(crate) fn flag(&mut self, name: &str) -> Taken<Option<bool>> {
+    pub(crate) fn flag(&mut self, name: &str) -> ArgumentResult<Option<bool>> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),
@@ -65,7 +66,7 @@ impl Arguments {
         }
     }
 
-    pub(crate) fn whole(&mut self, name: &str) -> Taken<Option<i64>> {
+    pub(crate) fn whole(&mut self, name: &str) -> ArgumentResult<Option<i64>> {
         let Some(value) = self.value(name) else {
             return Ok(None);
         };
@@ -75,18 +76,18 @@ impl Arguments {
             .ok_or_else(|| wrong(name, "must be a whole number"))
     }
 
-    /// A number of a thing that there are at most so many of.
-    pub(crate) fn limit(&mut self, name: &str, default: u32, most: u32) -> Taken<u32> {
+    /// A limit with its maximum.
+    pub(crate) fn limit(&mut self, name: &str, default: u32, most: u32) -> ArgumentResult<u32> {
         let Some(limit) = self.whole(name)? else {
             return Ok(default);
         };
         match u32::try_from(limit) {
             Ok(limit) if (1..=most).contains(&limit) => Ok(limit),
-            _ => Err(wrong(name, &format!("must be from 1 to {most}"))),
+            _ => Err(wrong(name, &format!("must be 1 to {most}"))),
         }
     }
 
-    pub(crate) fn object(&mut self, name: &str) -> Taken<Option<Map<String, Value>>> {
+    pub(crate) fn object(&mut self, name: &str) -> ArgumentResult<Option<Map<String, Value>>> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Object(fields)) => Ok(Some(fields)),
@@ -94,7 +95,7 @@ impl Arguments {
         }
     }
 
-    pub(crate) fn list(&mut self, name: &str) -> Taken<Vec<Value>> {
+    pub(crate) fn list(&mut self, name: &str) -> ArgumentResult<Vec<Value>> {
         match self.value(name) {
             None => Ok(Vec::new()),
             Some(Value::Array(values)) => Ok(values),
@@ -102,7 +103,7 @@ impl Arguments {
         }
     }
 
-    pub(crate) fn texts(&mut self, name: &str) -> Taken<Vec<String>> {
+    pub(crate) fn texts(&mut self, name: &str) -> ArgumentResult<Vec<String>> {
         let texts = self.list(name)?.into_iter().map(|value| match value {
             Value::String(text) => Ok(text),
             _ => Err(wrong(name, "must be a list of texts")),
@@ -111,7 +112,7 @@ impl Arguments {
     }
 
     /// A time with a zone.
-    pub(crate) fn time(&mut self, name: &str) -> Taken<Option<Timestamp>> {
+    pub(crate) fn time(&mut self, name: &str) -> ArgumentResult<Option<Timestamp>> {
         let Some(text) = self.text(name)? else {
             return Ok(None);
         };
@@ -124,27 +125,28 @@ impl Arguments {
         })
     }
 
-    /// Everything that nobody took.
+    /// All arguments that were not taken.
     pub(crate) fn rest(self) -> Map<String, Value> {
         self.fields
     }
 
-    /// Refuses what nobody took: a name that was misspelt must not go unnoticed.
-    pub(crate) fn end(self) -> Taken<()> {
+    /// Rejects arguments that were not taken: a misspelt name must not be ignored.
+    pub(crate) fn end(self) -> ArgumentResult<()> {
         if let Some(name) = &self.has_nul {
             return Err(wrong(name, NUL));
         }
         let Some(name) = self.fields.keys().next() else {
             return Ok(());
         };
-        Err(wrong(name, "is no argument of this tool"))
+        Err(wrong(name, "is not an argument of this tool"))
     }
 }
 
-/// Why a text with U+0000 is refused: PostgreSQL cannot keep it, and what one store keeps the other must.
-pub(crate) const NUL: &str = "must not hold U+0000";
+/// Why text with U+0000 is rejected: PostgreSQL cannot store it, and both stores must accept the
+/// same.
+pub(crate) const NUL: &str = "must not contain U+0000";
 
-/// Whether U+0000 is anywhere in it.
+/// Whether it contains U+0000.
 pub(crate) fn has_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
@@ -247,6 +249,6 @@ mod tests {
             assert!(refusal.message.starts_with('x'), "{}", refusal.message);
         }
         let refusal = arguments(json!({"payload": "x"})).end().unwrap_err();
-        assert_eq!(refusal.message, "payload is no argument of this tool");
+        assert_eq!(refusal.message, "payload is not an argument of this tool");
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     gateway::{plain_key, refused},
 };
 
-/// Namespaces whose values say how far something has come: they move with what they stand for.
+/// Namespaces of cursors, which move in transactions with their records.
 const RESERVED: [&str; 2] = [crate::consume::NAMESPACE, consign_scm::NAMESPACE];
 
 pub(super) async fn dispatch(
@@ -62,12 +62,12 @@ async fn outbox_status(
     let mine = |row: &OutboxRow| service.may_use(caller, &row.target_space);
     let rows: Vec<Value> = rows.iter().filter(|row| mine(row)).map(shown).collect();
     if outbox_id.is_some() && rows.is_empty() {
-        return Err(Refusal::new("NOT_FOUND", "there is no such row"));
+        return Err(Refusal::new("NOT_FOUND", "the row does not exist"));
     }
     Ok(json!({"ok": true, "rows": rows, "total": rows.len()}))
 }
 
-/// A row without its text, which is for those who search.
+/// A row without its text, which only searches return.
 fn shown(row: &OutboxRow) -> Value {
     let mut shown = serde_json::to_value(row).expect("invariant: a row is JSON");
     if let Some(fields) = shown.as_object_mut() {
@@ -136,7 +136,7 @@ async fn attach(service: &MemoryService, mut arguments: Arguments, caller: &Call
         return Err(wrong("sha256", "must be 64 hex digits"));
     }
     service.check_item(caller, attachment.item_id).await?;
-    // Naming a file opens it to whoever may see the item.
+    // A reference to a file makes it readable to users of the item.
     service.check_file(caller, &attachment.uri).await?;
     let attached = service.logbook().attach(&attachment).await;
     match attached.map_err(refused)? {
@@ -155,7 +155,7 @@ async fn set_kv(service: &MemoryService, mut arguments: Arguments) -> Answer {
     arguments.end()?;
     let value = value.ok_or_else(|| super::missing("value_json"))?;
     if RESERVED.contains(&namespace.as_str()) {
-        let why = "is kept by consign itself; `consign scm rewind` sets cursors back";
+        let why = "is reserved by consign; use `consign scm rewind` to set a cursor back";
         return Err(wrong("namespace", why));
     }
     let set = service.logbook().set_kv(&namespace, &key, &value).await;
@@ -229,5 +229,5 @@ fn item_id(arguments: &mut Arguments) -> Result<i64, Refusal> {
 }
 
 fn no_item(item_id: i64) -> Refusal {
-    Refusal::new("NOT_FOUND", format!("there is no item {item_id}"))
+    Refusal::new("NOT_FOUND", format!("item {item_id} does not exist"))
 }

@@ -1,4 +1,4 @@
-//! Every tool, what it takes and what it answers, written for an agent that has never seen it.
+//! Every tool with its arguments and answers, described for agents.
 
 mod evidence;
 mod governance;
@@ -20,15 +20,15 @@ pub struct ToolInfo {
     pub name: &'static str,
     /// What it does and when to use it, with an example.
     pub description: &'static str,
-    /// What it takes, as JSON Schema: an object.
+    /// JSON Schema of its arguments: an object.
     pub input_schema: Map<String, Value>,
-    /// What it answers, as JSON Schema: an object. Refusals fit it too.
+    /// JSON Schema of its answer: an object. Rejections match it too.
     pub output_schema: Map<String, Value>,
     /// Whether it changes nothing.
     pub is_read_only: bool,
-    /// Whether it takes away what was there.
+    /// Whether it removes or replaces data.
     pub is_destructive: bool,
-    /// The smallest set that it is in.
+    /// The smallest set that contains it.
     pub set: ToolSet,
 }
 
@@ -82,7 +82,7 @@ impl ToolInfo {
     }
 }
 
-/// Every tool there is.
+/// Every tool.
 pub fn list() -> &'static [ToolInfo] {
     static TOOLS: LazyLock<Vec<ToolInfo>> = LazyLock::new(|| {
         [
@@ -113,8 +113,8 @@ pub fn find(options: &MemoryOptions, name: &str) -> Option<&'static ToolInfo> {
 mod tests {
     use super::*;
 
-    /// "Which." and "Whose." tell an agent nothing.
-    fn says_something(what: &str, description: &Value) {
+    /// Descriptions like "Which." are useless to an agent.
+    fn is_informative(what: &str, description: &Value) {
         let text = description.as_str().unwrap_or_default();
         let words = text.split_whitespace().count();
         assert!(words >= 4, "{what}: {text:?}");
@@ -123,7 +123,7 @@ mod tests {
     fn check(what: &str, schema: &Value) {
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             let what = format!("{what}.{name}");
-            says_something(&what, &property["description"]);
+            is_informative(&what, &property["description"]);
             assert!(
                 property["type"].is_string() || property["type"].is_array(),
                 "{what}"
@@ -150,7 +150,7 @@ mod tests {
             check(tool.name, &Value::Object(tool.input_schema.clone()));
             check(tool.name, &Value::Object(tool.output_schema.clone()));
             let schema = Value::Object(tool.input_schema.clone());
-            // Some models refuse schemas with alternatives at the top.
+            // Some models reject schemas with alternatives at the top level.
             for word in ["anyOf", "oneOf", "allOf"] {
                 assert!(schema.get(word).is_none(), "{}", tool.name);
             }
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(types.map(Vec::len), Some(11));
     }
 
-    /// Examples are calls that the tool takes.
+    /// Examples are valid calls.
     #[test]
     fn examples_are_arguments_of_their_tools() {
         for tool in list() {

@@ -1,4 +1,4 @@
-//! What is known of repositories becomes memories.
+//! The history of repositories becomes memories.
 
 mod bench;
 mod order;

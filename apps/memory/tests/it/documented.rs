@@ -1,4 +1,4 @@
-//! `docs/memory.md` says what the tools take; this holds it to what they take.
+//! Checks that `docs/memory.md` lists the arguments of the tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,12 +22,12 @@ fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     rows.map(cells).collect()
 }
 
-/// What stands between backquotes.
+/// The text between backquotes.
 fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// Before each argument's parentheses, and without what stands in them.
+/// The text before each argument's parentheses, without their content.
 fn named(cell: &str) -> BTreeSet<&str> {
     let mut depth = 0;
     let mut plain = Vec::new();
@@ -63,7 +63,7 @@ fn every_tool_is_there_with_all_it_takes() {
     }
 }
 
-/// What must be given stands before the semicolon, or alone.
+/// Required arguments are before the semicolon, or alone.
 #[test]
 fn what_a_tool_cannot_do_without_stands_first() {
     for row in rows("| tool | takes | does |") {
@@ -79,7 +79,7 @@ fn what_a_tool_cannot_do_without_stands_first() {
             let is_shared = name.ends_with("_kv");
             assert!(
                 first == required || is_alone || is_one_of || is_shared,
-                "{name} needs {required:?}, told {first:?}"
+                "{name} requires {required:?}, documented {first:?}"
             );
         }
     }

@@ -9,27 +9,27 @@ use consign_memory::{Audit, AuditFilter, Correlation, NewMemory, OutboxStatus, f
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::support::{Desk, Manner, told};
+use crate::support::{Fixture, ServerMode, told};
 
-/// A desk with one memory in its outbox, and the row's number.
-async fn deferred(space: &str) -> (Desk, Value) {
-    let desk = Desk::new().await;
-    desk.open_team().await;
-    desk.server.behave(Manner::Down);
+/// A fixture with one memory in its outbox, and the row's number.
+async fn deferred(space: &str) -> (Fixture, Value) {
+    let fixture = Fixture::new().await;
+    fixture.open_team().await;
+    fixture.server.behave(ServerMode::Down);
     let arguments = json!({"payload_md": "x", "target_space": space});
-    let answer = desk.call("memory_store", arguments).await;
+    let answer = fixture.call("memory_store", arguments).await;
     assert_eq!(answer["action"], "deferred", "{answer}");
     let outbox_id = answer["outbox_id"].clone();
-    (desk, outbox_id)
+    (fixture, outbox_id)
 }
 
 /// The audits about a row but the first, which is the request's.
-async fn flushed(desk: &Desk, outbox_id: &Value) -> Vec<Audit> {
+async fn flushed(fixture: &Fixture, outbox_id: &Value) -> Vec<Audit> {
     let filter = AuditFilter {
         outbox_id: outbox_id.as_i64(),
         ..AuditFilter::default()
     };
-    let mut audits = desk.store.audits(&filter, 100).await.unwrap();
+    let mut audits = fixture.store.audits(&filter, 100).await.unwrap();
     audits.reverse();
     audits.retain(|audit| {
         let source = audit.evidence_refs_json["source"].as_str();
@@ -38,25 +38,25 @@ async fn flushed(desk: &Desk, outbox_id: &Value) -> Vec<Audit> {
     audits
 }
 
-async fn has_status(desk: &Desk, outbox_id: &Value, status: OutboxStatus) -> bool {
-    desk.row(outbox_id).await.status == status
+async fn has_status(fixture: &Fixture, outbox_id: &Value, status: OutboxStatus) -> bool {
+    fixture.row(outbox_id).await.status == status
 }
 
-/// W1, W10, E3: it is delivered, and a second audit about the same row says so.
+/// It is delivered, and a second audit about the same row says so.
 #[tokio::test]
 async fn what_was_deferred_is_delivered() {
-    let (desk, id) = deferred("team:p").await;
-    desk.server.behave(Manner::Well);
-    let is_sent = || has_status(&desk, &id, OutboxStatus::Sent);
-    desk.work_until("it is sent", is_sent).await;
-    let row = desk.row(&id).await;
+    let (fixture, id) = deferred("team:p").await;
+    fixture.server.behave(ServerMode::Well);
+    let is_sent = || has_status(&fixture, &id, OutboxStatus::Sent);
+    fixture.work_until("it is sent", is_sent).await;
+    let row = fixture.row(&id).await;
     assert_eq!(row.last_error.as_deref(), Some("memory_id=mem-1"));
     assert_eq!(row.memory_id.as_deref(), Some("mem-1"));
     assert_eq!(
         (row.locked_by, row.locked_at, row.retry_count),
         (None, None, 0)
     );
-    let audits = flushed(&desk, &id).await;
+    let audits = flushed(&fixture, &id).await;
     assert_eq!(audits.len(), 1);
     assert_eq!(told(&audits[0]), "allow outbox_flush_success success");
     assert_eq!(audits[0].actor_user_id, None);
@@ -65,7 +65,7 @@ async fn what_was_deferred_is_delivered() {
     assert_eq!(about["memory_id"], "mem-1");
     assert_eq!(about["outbox_id"], id);
     assert_eq!(about["worker_id"], "worker-1");
-    let request = &desk.audits().await[0];
+    let request = &fixture.audits().await[0];
     assert_ne!(request.correlation_id, audits[0].correlation_id);
     assert!(
         audits[0]
@@ -75,45 +75,45 @@ async fn what_was_deferred_is_delivered() {
             .starts_with("corr-")
     );
     // It is found like any other, and stored no second time.
-    let again = desk.remember("x").await;
+    let again = fixture.remember("x").await;
     assert_eq!(again["memory_id"], "mem-1", "{again}");
-    assert_eq!(desk.server.writes(), 1);
+    assert_eq!(fixture.server.writes(), 1);
 }
 
-/// W9, T12: whose it is, and all that came with it.
+/// Whose it is, and all that came with it.
 #[tokio::test]
 async fn a_delivered_memory_has_all_that_a_direct_one_has() {
-    let desk = Desk::new().await;
-    desk.make_user("alice").await;
-    desk.server.behave(Manner::Down);
+    let fixture = Fixture::new().await;
+    fixture.make_user("alice").await;
+    fixture.server.behave(ServerMode::Down);
     let arguments = json!({
         "payload_md": "x", "target_space": "private:alice", "actor_user_id": "alice",
         "kind": "DECISION", "meta_json": {"a": {"b": [1]}}, "item_id": 3,
         "evidence": [{"uri": "git://r", "sha256": ""}],
     });
-    let answer = desk.call("memory_store", arguments).await;
-    desk.server.behave(Manner::Well);
+    let answer = fixture.call("memory_store", arguments).await;
+    fixture.server.behave(ServerMode::Well);
     let id = answer["outbox_id"].clone();
-    let is_sent = || has_status(&desk, &id, OutboxStatus::Sent);
-    desk.work_until("it is sent", is_sent).await;
-    let kept = desk.server.kept().pop().unwrap().memory;
+    let is_sent = || has_status(&fixture, &id, OutboxStatus::Sent);
+    fixture.work_until("it is sent", is_sent).await;
+    let kept = fixture.server.kept().pop().unwrap().memory;
     assert_eq!(kept.target_space, "private:alice");
     assert_eq!(kept.actor_user_id.as_deref(), Some("alice"));
     assert_eq!(kept.kind.as_deref(), Some("DECISION"));
     assert_eq!(kept.item_id, Some(3));
     assert_eq!(kept.meta_json["a"], json!({"b": [1]}));
     assert_eq!(kept.evidence, [json!({"uri": "git://r", "sha256": ""})]);
-    let audit = flushed(&desk, &id).await.pop().unwrap();
+    let audit = flushed(&fixture, &id).await.pop().unwrap();
     assert_eq!(audit.actor_user_id.as_deref(), Some("alice"));
 }
 
-/// W2: it rests for two minutes, 30 % more or less.
+/// It rests for two minutes, 30 % more or less.
 #[tokio::test]
 async fn what_fails_rests_and_is_tried_again() {
-    let (desk, id) = deferred("team:p").await;
-    let has_failed = || async { desk.row(&id).await.retry_count == 1 };
-    desk.work_until("it failed once", has_failed).await;
-    let row = desk.row(&id).await;
+    let (fixture, id) = deferred("team:p").await;
+    let has_failed = || async { fixture.row(&id).await.retry_count == 1 };
+    fixture.work_until("it failed once", has_failed).await;
+    let row = fixture.row(&id).await;
     assert_eq!(row.status, OutboxStatus::Pending);
     let last_error = row.last_error.unwrap();
     assert!(last_error.starts_with("connection_error: "), "{last_error}");
@@ -126,7 +126,7 @@ async fn what_fails_rests_and_is_tried_again() {
         SignedDuration::from_secs(157),
     );
     assert!(least < rest && rest < most, "{rest:?}");
-    let audits = flushed(&desk, &id).await;
+    let audits = flushed(&fixture, &id).await;
     assert_eq!(audits.len(), 1);
     assert_eq!(told(&audits[0]), "redirect outbox_flush_retry redirected");
     let about = &audits[0].evidence_refs_json;
@@ -134,18 +134,18 @@ async fn what_fails_rests_and_is_tried_again() {
     assert!(about["next_attempt_at"].is_string(), "{about}");
 }
 
-/// W3, W14, E4: four retries, then dead; the row keeps four, the audit says five.
+/// Four retries, then dead; the row keeps four, the audit says five.
 #[tokio::test]
 async fn after_five_tries_it_is_dead() {
-    let (desk, id) = deferred("team:p").await;
-    desk.hurry().await;
-    desk.server.behave(Manner::Status(503));
-    let is_dead = || has_status(&desk, &id, OutboxStatus::Dead);
-    desk.work_until("it is dead", is_dead).await;
-    let row = desk.row(&id).await;
+    let (fixture, id) = deferred("team:p").await;
+    fixture.hurry().await;
+    fixture.server.behave(ServerMode::Status(503));
+    let is_dead = || has_status(&fixture, &id, OutboxStatus::Dead);
+    fixture.work_until("it is dead", is_dead).await;
+    let row = fixture.row(&id).await;
     assert_eq!(row.retry_count, 4);
     assert!(row.last_error.unwrap().starts_with("api_error: 503"));
-    let audits = flushed(&desk, &id).await;
+    let audits = flushed(&fixture, &id).await;
     let words: Vec<String> = audits.iter().map(told).collect();
     let retry = "redirect outbox_flush_retry redirected";
     let expected = [
@@ -164,65 +164,65 @@ async fn after_five_tries_it_is_dead() {
             .unwrap()
             .starts_with("api_error: 503")
     );
-    assert_eq!(desk.audits().await.len(), 6, "and the request's own");
+    assert_eq!(fixture.audits().await.len(), 6, "and the request's own");
 
     // Asked for again, it gets another chance.
-    let again = desk.remember("x").await;
+    let again = fixture.remember("x").await;
     assert_eq!(again["action"], "deferred", "{again}");
     assert_eq!(again["outbox_id"], id);
-    desk.server.behave(Manner::Well);
-    let is_sent = || has_status(&desk, &id, OutboxStatus::Sent);
-    desk.work_until("it is sent after all", is_sent).await;
+    fixture.server.behave(ServerMode::Well);
+    let is_sent = || has_status(&fixture, &id, OutboxStatus::Sent);
+    fixture.work_until("it is sent after all", is_sent).await;
 }
 
-/// Seed 000 section 2.4: what will never be taken is not tried again; what waits for a key waits.
+/// What will never be taken is not tried again; what waits for a key waits.
 #[tokio::test]
 async fn what_is_refused_is_dead_at_once() {
-    let (desk, id) = deferred("team:p").await;
-    desk.hurry().await;
-    desk.server.behave(Manner::Status(400));
-    let is_dead = || has_status(&desk, &id, OutboxStatus::Dead);
-    desk.work_until("it is dead", is_dead).await;
-    assert_eq!(desk.row(&id).await.retry_count, 0);
-    let words: Vec<String> = flushed(&desk, &id).await.iter().map(told).collect();
+    let (fixture, id) = deferred("team:p").await;
+    fixture.hurry().await;
+    fixture.server.behave(ServerMode::Status(400));
+    let is_dead = || has_status(&fixture, &id, OutboxStatus::Dead);
+    fixture.work_until("it is dead", is_dead).await;
+    assert_eq!(fixture.row(&id).await.retry_count, 0);
+    let words: Vec<String> = flushed(&fixture, &id).await.iter().map(told).collect();
     assert_eq!(words, ["reject outbox_flush_dead failed"]);
 
-    let (desk, id) = deferred("team:p").await;
-    desk.server.behave(Manner::Status(401));
-    let has_failed = || async { desk.row(&id).await.retry_count == 1 };
-    desk.work_until("it failed once", has_failed).await;
-    assert_eq!(desk.row(&id).await.status, OutboxStatus::Pending);
+    let (fixture, id) = deferred("team:p").await;
+    fixture.server.behave(ServerMode::Status(401));
+    let has_failed = || async { fixture.row(&id).await.retry_count == 1 };
+    fixture.work_until("it failed once", has_failed).await;
+    assert_eq!(fixture.row(&id).await.status, OutboxStatus::Pending);
 }
 
-/// W4: the same text was stored directly meanwhile.
+/// The same text was stored directly meanwhile.
 #[tokio::test]
 async fn what_is_stored_already_is_not_stored_again() {
-    let (desk, id) = deferred("team:p").await;
-    desk.server.behave(Manner::Well);
-    let direct = desk.remember("x").await;
+    let (fixture, id) = deferred("team:p").await;
+    fixture.server.behave(ServerMode::Well);
+    let direct = fixture.remember("x").await;
     assert_eq!(direct["memory_id"], "mem-1", "{direct}");
-    let is_sent = || has_status(&desk, &id, OutboxStatus::Sent);
-    desk.work_until("it is sent", is_sent).await;
+    let is_sent = || has_status(&fixture, &id, OutboxStatus::Sent);
+    fixture.work_until("it is sent", is_sent).await;
     assert_eq!(
-        desk.server.stores(),
+        fixture.server.stores(),
         2,
         "the request that failed and the one that did not"
     );
     assert_eq!(
-        desk.row(&id).await.last_error.as_deref(),
+        fixture.row(&id).await.last_error.as_deref(),
         Some("memory_id=mem-1")
     );
-    let audits = flushed(&desk, &id).await;
+    let audits = flushed(&fixture, &id).await;
     let words: Vec<String> = audits.iter().map(told).collect();
     assert_eq!(words, ["allow outbox_flush_dedup_hit success"]);
     assert_eq!(audits[0].evidence_refs_json["memory_id"], "mem-1");
 }
 
-/// W13: one fails, one does not; an audit each, named after its batch.
+/// One fails, one does not; an audit each, named after its batch.
 #[tokio::test]
 async fn of_a_batch_each_has_its_own_end() {
-    let desk = Desk::new().await;
-    desk.server.behave(Manner::FailFor("bad"));
+    let fixture = Fixture::new().await;
+    fixture.server.behave(ServerMode::FailFor("bad"));
     let mut ids = Vec::new();
     for text in ["bad", "good"] {
         let memory = NewMemory {
@@ -230,21 +230,24 @@ async fn of_a_batch_each_has_its_own_end() {
             payload_md: text.to_owned(),
             ..NewMemory::default()
         };
-        let enqueued = desk.store.enqueue_memory(&memory).await.unwrap();
+        let enqueued = fixture.store.enqueue_memory(&memory).await.unwrap();
         ids.push(json!(enqueued.outbox_id));
     }
     let is_over = || async {
-        desk.row(&ids[0]).await.retry_count == 1
-            && has_status(&desk, &ids[1], OutboxStatus::Sent).await
+        fixture.row(&ids[0]).await.retry_count == 1
+            && has_status(&fixture, &ids[1], OutboxStatus::Sent).await
     };
-    desk.work_until("both have ended", is_over).await;
-    let (bad, good) = (flushed(&desk, &ids[0]).await, flushed(&desk, &ids[1]).await);
+    fixture.work_until("both have ended", is_over).await;
+    let (bad, good) = (
+        flushed(&fixture, &ids[0]).await,
+        flushed(&fixture, &ids[1]).await,
+    );
     assert_eq!((bad.len(), good.len()), (1, 1));
     assert_eq!(told(&bad[0]), "redirect outbox_flush_retry redirected");
     assert_eq!(told(&good[0]), "allow outbox_flush_success success");
     for (id, audit) in ids.iter().zip([&bad[0], &good[0]]) {
         let message = MessageId(id.as_i64().unwrap());
-        let attempt = &desk.store.history(message).await.unwrap()[0];
+        let attempt = &fixture.store.history(message).await.unwrap()[0];
         let of_batch = String::from(Correlation::of_fence(attempt.fence.0));
         assert_eq!(audit.correlation_id, Some(of_batch));
     }
@@ -256,42 +259,42 @@ async fn of_a_batch_each_has_its_own_end() {
     assert_ne!(attempt(&bad[0]), attempt(&good[0]));
 }
 
-/// E10: each is stored once, and has one end.
+/// Each is stored once, and has one end.
 #[tokio::test]
 async fn two_workers_store_each_memory_once() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     for number in 0..100 {
         let memory = NewMemory {
             target_space: "team:p".to_owned(),
             payload_md: format!("text {number}"),
             ..NewMemory::default()
         };
-        desk.store.enqueue_memory(&memory).await.unwrap();
+        fixture.store.enqueue_memory(&memory).await.unwrap();
     }
-    let second = desk.worker("worker-2");
+    let second = fixture.worker("worker-2");
     let is_over = || async {
-        let rows = desk.rows().await;
+        let rows = fixture.rows().await;
         rows.iter().all(|row| row.status == OutboxStatus::Sent)
     };
-    desk.work_until("all are sent", is_over).await;
+    fixture.work_until("all are sent", is_over).await;
     second.drain();
     second.finished().await;
-    assert_eq!(desk.server.writes(), 100);
-    let told = desk.told().await;
+    assert_eq!(fixture.server.writes(), 100);
+    let told = fixture.told().await;
     assert_eq!(told, ["allow outbox_flush_success success"; 100]);
 }
 
-/// Seed 000 section 8: the logbook cannot be asked whether it is stored already.
+/// The logbook cannot be asked whether it is stored already.
 #[tokio::test]
 async fn a_failing_logbook_stores_nothing() {
-    let (desk, id) = deferred("team:p").await;
-    desk.server.behave(Manner::Well);
-    desk.break_dedup().await;
+    let (fixture, id) = deferred("team:p").await;
+    fixture.server.behave(ServerMode::Well);
+    fixture.break_dedup().await;
     let message = MessageId(id.as_i64().unwrap());
-    let is_told = || async { !desk.store.history(message).await.unwrap().is_empty() };
-    desk.work_until("it was told", is_told).await;
-    assert_eq!(desk.server.writes(), 0);
-    let attempt = &desk.store.history(message).await.unwrap()[0];
+    let is_told = || async { !fixture.store.history(message).await.unwrap().is_empty() };
+    fixture.work_until("it was told", is_told).await;
+    assert_eq!(fixture.server.writes(), 0);
+    let attempt = &fixture.store.history(message).await.unwrap()[0];
     assert_eq!(attempt.outcome, AttemptOutcome::Retry);
     assert_eq!(attempt.code.as_deref(), Some(codes::DB_ERROR));
 }

@@ -12,5 +12,5 @@ mod query;
 mod read;
 mod secrets;
 mod store;
-mod turns;
 mod unfit;
+mod write_lock;

@@ -1,4 +1,4 @@
-//! A gateway over a store, and a memory server that behaves as it is told to.
+//! A gateway over a store, and a scripted memory server.
 
 mod database;
 mod server;
@@ -18,8 +18,8 @@ use tempfile::TempDir;
 
 use self::database::Database;
 pub(crate) use self::{
-    database::{Locked, on_postgres},
-    server::{FakeServer, Manner},
+    database::{WriteBlock, on_postgres},
+    server::{FakeServer, ServerMode},
 };
 
 /// Runs tests of the same file over PostgreSQL as well.
@@ -36,27 +36,27 @@ macro_rules! also_on_postgres {
 pub(crate) use also_on_postgres;
 
 /// A store with everything that a gateway and its tests need.
-pub(crate) trait Book: Store + Logbook {}
+pub(crate) trait TestStore: Store + Logbook {}
 
-impl<S: Store + Logbook> Book for S {}
+impl<S: Store + Logbook> TestStore for S {}
 
 /// Generous: a busy machine must not fail a test.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
-/// How long a request to the gateway of a desk may take; its logbook must be done by then as well.
+/// How long a request to the gateway of a fixture may take; its logbook must be done by then as well.
 pub(crate) const BUDGET: Duration = Duration::from_millis(1_000);
 
 /// A gateway, its logbook and its memory server.
-pub(crate) struct Desk {
+pub(crate) struct Fixture {
     directory: TempDir,
     database: Database,
-    pub(crate) store: Arc<dyn Book>,
+    pub(crate) store: Arc<dyn TestStore>,
     pub(crate) scm: Arc<dyn ScmLedger>,
     pub(crate) server: Arc<FakeServer>,
     pub(crate) options: MemoryOptions,
     pub(crate) service: MemoryService,
 }
 
-impl Desk {
+impl Fixture {
     pub(crate) async fn new() -> Self {
         Self::with(|_| {}).await
     }
@@ -77,7 +77,7 @@ impl Desk {
         options.validate().unwrap();
         let server = Arc::new(FakeServer::new());
         let service = MemoryService::new(store.clone(), server.clone(), options.clone());
-        let desk = Self {
+        let fixture = Self {
             directory,
             database,
             store,
@@ -86,8 +86,8 @@ impl Desk {
             options,
             service,
         };
-        desk.put_queue(|_| {}).await;
-        desk
+        fixture.put_queue(|_| {}).await;
+        fixture
     }
 
     /// Where its files are.
@@ -95,7 +95,7 @@ impl Desk {
         self.directory.path()
     }
 
-    /// Sets the queue's policy, as the protocol says but for what is changed.
+    /// Sets the queue's policy: the protocol's with these changes.
     pub(crate) async fn put_queue(&self, change: impl FnOnce(&mut QueuePolicy)) {
         let mut policy = queue_policy(&self.options);
         change(&mut policy);
@@ -109,7 +109,7 @@ impl Desk {
         self.put_queue(|policy| policy.retry = retry).await;
     }
 
-    /// Opens the team's space to everybody, with or without evidence.
+    /// Opens the team space to all users, with or without evidence.
     pub(crate) async fn open_team(&self) -> Settings {
         self.set_policy(json!({"require_evidence": false})).await
     }
@@ -146,7 +146,7 @@ impl Desk {
         self.forbid("UPDATE", table).await;
     }
 
-    /// From now on nobody can say whether a memory is stored already.
+    /// From now on stored memories cannot be looked up.
     pub(crate) async fn break_dedup(&self) {
         let rename = "ALTER TABLE write_audit RENAME COLUMN payload_sha TO gone";
         self.sql(rename).await;
@@ -163,7 +163,7 @@ impl Desk {
         self.sql(&self.database.forbidding(what, table)).await;
     }
 
-    /// Does to the database what nobody else can.
+    /// Changes the database outside of the store.
     pub(crate) async fn sql(&self, statement: &str) {
         self.database.execute(statement).await;
     }
@@ -175,12 +175,12 @@ impl Desk {
     }
 
     /// The store as another process would have it.
-    pub(crate) async fn another_store(&self) -> Arc<dyn Book> {
+    pub(crate) async fn another_store(&self) -> Arc<dyn TestStore> {
         self.database.another_store().await
     }
 
     /// No audit is ended until this is dropped.
-    pub(crate) async fn lock(&self) -> Locked {
+    pub(crate) async fn lock(&self) -> WriteBlock {
         self.database.lock().await
     }
 
@@ -192,11 +192,11 @@ impl Desk {
         self.store.create_user(&user).await.unwrap();
     }
 
-    /// Calls a tool as somebody without a token.
+    /// Calls a tool without a token.
     pub(crate) async fn call(
         &self,
         tool: &str,
-        arguments: impl Into<tools::GivenArguments>,
+        arguments: impl Into<tools::ToolArguments>,
     ) -> Value {
         self.call_as(&Caller::anonymous(), tool, arguments).await
     }
@@ -205,7 +205,7 @@ impl Desk {
         &self,
         caller: &Caller,
         tool: &str,
-        arguments: impl Into<tools::GivenArguments>,
+        arguments: impl Into<tools::ToolArguments>,
     ) -> Value {
         let answer = tools::call(&self.service, tool, arguments, caller).await;
         assert_eq!(answer.body["correlation_id"], json!(answer.correlation_id));

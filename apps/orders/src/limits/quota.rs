@@ -1,4 +1,4 @@
-//! A number of calls a day for each client, kept in the ledger and taken from there in chunks.
+//! Daily quota per client, kept in the ledger and taken from there in chunks.
 
 use std::{
     collections::HashMap,
@@ -10,29 +10,29 @@ use consign_kernel::Result;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use tokio::time::Instant;
 
-use super::Refused;
+use super::LimitRefusal;
 use crate::{Client, Ledger};
 
-/// More clients than this are not remembered at once; forgetting one costs it a part of a chunk.
+/// Maximum clients in memory; evicting one costs it a part of a chunk.
 const CLIENTS_MAX: usize = 10_000;
-/// A ledger that had no more is asked again after this time: its clock decides when a day begins, and
-/// may be behind ours.
+/// After an empty answer the ledger is read again only after this time: its clock decides when a
+/// day begins, and may be behind ours.
 const OVER_FOR: Duration = Duration::from_secs(60);
-/// A hundredth of the day is taken at a time: so much a process that ends takes with it.
+/// A chunk is a hundredth of the quota: the most that a process loses when it ends.
 const CHUNKS: u32 = 100;
 
 #[derive(Clone, Copy, Debug)]
 struct Day {
     date: Date,
-    /// Calls the ledger granted.
+    /// Calls that the ledger granted.
     granted: u64,
-    /// Calls that came and were not refused for the quota.
+    /// Calls that passed the quota.
     used: u64,
-    /// Until when the ledger is known to have no more.
+    /// Until when the ledger counts as empty.
     over_until: Option<Instant>,
 }
 
-/// What is left of each client's day, as far as this process knows.
+/// Remaining quota of each client in this process.
 #[derive(Debug)]
 pub(super) struct Quotas {
     per_day: u32,
@@ -49,20 +49,20 @@ impl Quotas {
         }
     }
 
-    /// Counts a call that asks nothing of the ledger.
+    /// Counts a call without using the ledger.
     pub(super) fn count(&self, client: &Client) {
         self.with(client, today(Timestamp::now()), |day| day.used += 1);
     }
 
-    /// Takes one call; asks the ledger only when the chunk is used up.
+    /// Takes one call; reads the ledger only when the chunk is used up.
     pub(super) async fn take(
         &self,
         client: &Client,
         ledger: &dyn Ledger,
-    ) -> Result<std::result::Result<(), Refused>> {
+    ) -> Result<std::result::Result<(), LimitRefusal>> {
         let now = Timestamp::now();
         let today = today(now);
-        let over = Refused {
+        let over = LimitRefusal {
             retry_after: until_tomorrow(now),
         };
         let lacking = self.with(client, today, |day| {

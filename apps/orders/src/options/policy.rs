@@ -1,4 +1,4 @@
-//! What the settings mean for the queue and its worker.
+//! Queue policy and worker settings derived from the options.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,16 +7,14 @@ use consign_worker::{BreakerOptions, QueueWork, Sink};
 
 use super::{Adapter, OrdersOptions, seconds};
 
-/// How long a worker asks the ledger again before it gives a delivery up as failed. The queue's
-/// timeout is longer than the broker's by this and a margin, so that the worker never cuts short
-/// what the adapter would have told better.
+/// How long a worker retries ledger reads before the delivery fails. The queue's timeout exceeds
+/// the broker's by this and a margin, so that the adapter's more precise error is recorded.
 pub(crate) const LEDGER_PATIENCE: Duration = Duration::from_secs(10);
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// The policy of the queue `orders`.
 ///
-/// A lease shorter than the broker's timeout is no mistake: leases are renewed while an order is
-/// under way, whatever it does.
+/// A lease shorter than the broker's timeout is valid: leases are renewed while an order is sent.
 pub fn queue_policy(options: &OrdersOptions) -> QueuePolicy {
     let delays = options.outbox_backoff_sec.iter().copied();
     let timeout = options.broker_timeout_max() + LEDGER_PATIENCE + MARGIN;
@@ -36,24 +34,24 @@ pub fn queue_policy(options: &OrdersOptions) -> QueuePolicy {
     }
 }
 
-/// What to do about an order that may have been executed.
+/// What happens to an order that may have been executed.
 fn on_uncertain(options: &OrdersOptions) -> OnUncertain {
-    let can_be_asked = options.broker_status_url().is_some();
+    let has_status_query = options.broker_status_url().is_some();
     match options.broker_adapter {
         Adapter::Paper => OnUncertain::Resend,
         Adapter::Http if options.broker_takes_keys => OnUncertain::Resend,
-        Adapter::Http if can_be_asked => OnUncertain::Probe,
+        Adapter::Http if has_status_query => OnUncertain::Probe,
         Adapter::Http => OnUncertain::Hold,
     }
 }
 
-/// The queue `orders` as a worker is to work on it.
+/// Worker configuration of the queue `orders`.
 pub fn queue_work(sink: Arc<dyn Sink>, options: &OrdersOptions) -> QueueWork {
     let queue: QueueName = crate::QUEUE.parse().expect("invariant: a queue's name");
     let pause = seconds(options.breaker_open_sec);
     QueueWork {
         breaker: BreakerOptions {
-            // Only the share of the last calls counts.
+            // Only the share of failed calls counts.
             failures_max: u32::MAX,
             samples_min: u32::MAX,
             failure_ratio: options.breaker_share,

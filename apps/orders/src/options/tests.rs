@@ -16,9 +16,9 @@ fn http(changes: serde_json::Value) -> OrdersOptions {
     options(all)
 }
 
-/// Facts A14, with our own side on `outbox_enabled`.
+/// Except `outbox_enabled`, which is on here.
 #[test]
-fn a14_the_defaults_are_those_of_the_document() {
+fn the_defaults_are_those_of_the_specification() {
     let defaults = options(json!({}));
     assert_eq!(defaults, OrdersOptions::default());
     defaults.validate().unwrap();
@@ -41,9 +41,9 @@ fn a14_the_defaults_are_those_of_the_document() {
     assert!(policy.timeout() > Duration::from_millis(5_000));
 }
 
-/// Facts D4: 5, 10, 20, 40, 80 s; the sixth failure aborts.
+/// 5, 10, 20, 40, 80 s; the sixth failure aborts.
 #[test]
-fn d4_delays_follow_the_table() {
+fn delays_follow_the_table() {
     let RetrySchedule::Table { delays_ms } = queue_policy(&OrdersOptions::default()).retry else {
         panic!("orders are retried by a table");
     };
@@ -51,9 +51,9 @@ fn d4_delays_follow_the_table() {
     assert_eq!(delays_ms[..5].iter().sum::<u64>(), 155_000);
 }
 
-/// CO-33: what may have been executed is sent again only where that is safe.
+/// What may have been executed is sent again only where that is safe.
 #[test]
-fn co33_an_order_in_doubt_is_resent_asked_about_or_held() {
+fn an_order_in_doubt_is_resent_queried_or_held() {
     let asks = json!({"broker_takes_keys": false, "broker_status_url": "http://127.0.0.1:9/{key}"});
     let table = [
         (options(json!({})), OnUncertain::Resend),
@@ -72,7 +72,7 @@ fn co33_an_order_in_doubt_is_resent_asked_about_or_held() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_by_name() {
+fn rejects_invalid_settings_by_name() {
     let table = [
         (json!({"outbox_concurrency": 0}), "outbox_concurrency"),
         (json!({"outbox_batch": 0}), "outbox_batch"),
@@ -118,7 +118,7 @@ fn what_cannot_work_is_refused_by_name() {
     }
     for accepted in [
         json!({"rl_rate_per_min": 0, "rl_burst": 0, "daily_quota": 0, "order_max_age_sec": 0}),
-        // Renewals keep a lease alive however long the broker takes: facts O-17.
+        // Renewals keep a lease alive however long the broker takes.
         json!({"outbox_lock_lease_sec": 1, "broker_timeout_ms": 30_000}),
     ] {
         let validated = options(accepted.clone()).validate();
@@ -140,7 +140,7 @@ fn secrets_are_not_shown() {
 }
 
 #[test]
-fn credentials_come_from_files() {
+fn credentials_are_read_from_files() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("key");
     std::fs::write(&file, " tulip\n").unwrap();

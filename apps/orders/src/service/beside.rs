@@ -1,34 +1,34 @@
-//! What the ledger keeps beside a message, for people who look after orders.
+//! The order of a message, for operators.
 
 use consign_kernel::{Message, Result};
 
 use super::OrderService;
-use crate::{Client, ExecResult, LedgerEntry, OrderKey, QUEUE, Stored};
+use crate::{Client, ExecResult, LedgerEntry, OrderKey, QUEUE, StoredOrder};
 
-/// An order as the ledger knows it, with what is known of it besides.
+/// A ledger entry with the details of its message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderView {
-    /// Its row.
+    /// The ledger row.
     pub entry: LedgerEntry,
-    /// Its name: the client's, or the one it was given. None where the message cannot be read.
+    /// The order's id: the client's or a generated one. `None` where the message is unreadable.
     pub order_id: Option<String>,
-    /// By what it is found in traces; none likewise.
+    /// Its trace id; `None` likewise.
     pub trace_id: Option<String>,
-    /// What came of it; none before that, and where it cannot be read.
+    /// Its result; `None` while it has none, and where it is unreadable.
     pub result: Option<ExecResult>,
 }
 
-/// Whose key the key of a message is: the client's name has no `/` in it.
+/// Client and key of a message's key: a client's name contains no `/`.
 fn names(message_key: &str) -> Option<(Client, OrderKey)> {
     let (client, key) = message_key.split_once('/')?;
     Some((client.parse().ok()?, key.parse().ok()?))
 }
 
 impl OrderService {
-    /// The order of a message. None: it is none of the queue `orders`, or the ledger does not know it
-    /// (any more).
+    /// The order of a message. `None`: the message is not of the queue `orders`, or has no ledger
+    /// row (any more).
     ///
-    /// The row may have gone to another message since: see `outbox_id`.
+    /// The row may belong to a newer message: see `outbox_id`.
     pub async fn of_message(&self, message: &Message) -> Result<Option<OrderView>> {
         let names = message.key.as_deref().and_then(names);
         let (true, Some((client, key))) = (message.queue.as_str() == QUEUE, names) else {
@@ -37,7 +37,7 @@ impl OrderService {
         let Some(entry) = self.ledger.entry(&client, &key).await? else {
             return Ok(None);
         };
-        let stored = Stored::read(&message.payload).ok();
+        let stored = StoredOrder::read(&message.payload).ok();
         let filled = stored.map(|stored| stored.filled);
         let (order_id, trace_id) = filled
             .map(|filled| (filled.order_id, filled.trace_id))
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_of_a_message_tells_client_and_key() {
+    fn a_message_key_splits_into_client_and_key() {
         let (client, key) = names("desk-7/a/b/order-1").unwrap();
         assert_eq!((client.as_str(), key.as_str()), ("desk-7", "a/b/order-1"));
         for none in [

@@ -1,22 +1,22 @@
-//! What is refused before anything is written.
+//! Checks before anything is written.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{PlaceCall, Settled};
+use super::{CountedAnswer, PlaceCall};
 use crate::{
     Answer, LedgerEntry, OrderRequest, Reason, Rules, answer::RETRY_AFTER, metrics::Outcome,
 };
 
-/// The order that is asked for, with its text; or why there is none.
+/// The requested order with its text, or the error.
 ///
-/// In this order: the header must be there, name the same key as the body, and every field must be
-/// right.
+/// In this order: the header must be present, match the key in the body, and every field must be
+/// valid.
 pub(super) fn request<'c>(
     call: &PlaceCall<'c>,
     rules: &Rules,
-) -> Result<(OrderRequest, &'c str), Box<Settled>> {
+) -> Result<(OrderRequest, &'c str), Box<CountedAnswer>> {
     let Some(header_key) = call.header_key else {
         let why = "the header Idempotency-Key is missing";
         return Err(refused(Reason::IdempotencyKeyMissing, why, Value::Null));
@@ -39,24 +39,24 @@ pub(super) fn request<'c>(
     Ok((request, body))
 }
 
-fn refused(reason: Reason, why: &str, more: Value) -> Box<Settled> {
+fn refused(reason: Reason, why: &str, more: Value) -> Box<CountedAnswer> {
     let answer = Answer::refused(reason, why, more);
-    Box::new(Settled::refused(answer, Outcome::Validation, reason))
+    Box::new(CountedAnswer::refused(answer, Outcome::Validation, reason))
 }
 
-/// The key came with another body before.
-pub(super) fn conflict(entry: &LedgerEntry) -> Settled {
+/// The key was used with another body before.
+pub(super) fn conflict(entry: &LedgerEntry) -> CountedAnswer {
     let reason = Reason::IdempotencyConflict;
-    let why = "this key came with another body before; nothing was sent";
+    let why = "this key was used with another body before; nothing was sent";
     let key = json!({ "idempotency_key": entry.key.as_str() });
-    Settled::refused(Answer::refused(reason, why, key), Outcome::Conflict, reason)
+    CountedAnswer::refused(Answer::refused(reason, why, key), Outcome::Conflict, reason)
 }
 
-/// A client asks too much.
-pub(super) fn too_many(retry_after: Duration, why: &str) -> Settled {
+/// The client exceeded a limit.
+pub(super) fn too_many(retry_after: Duration, why: &str) -> CountedAnswer {
     let reason = Reason::RateLimited;
     let seconds = retry_after.as_secs_f64().ceil().max(1.0) as u64;
     let answer = Answer::refused(reason, why, json!({ "retry_after": seconds }));
     let answer = answer.with_header(RETRY_AFTER, seconds);
-    Settled::refused(answer, Outcome::RateLimited, reason)
+    CountedAnswer::refused(answer, Outcome::RateLimited, reason)
 }

@@ -6,16 +6,17 @@ use consign_kernel::Error;
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, Span, error};
 
-use super::{OrderService, PlaceCall, Settled, settled, unavailable};
+use super::{CountedAnswer, OrderService, PlaceCall, settled, unavailable};
 use crate::{
-    Accepted, Answer, Ended, Ledger, LedgerEntry, LedgerStatus, NewOrder, Reason, Stored,
-    dispatch::{Dispatcher, Send},
+    AcceptResult, Answer, FinalResult, Ledger, LedgerEntry, LedgerStatus, NewOrder, Reason,
+    StoredOrder,
+    failpoint::failpoint,
     metrics::{self, Outcome},
-    park::park,
+    sink::dispatch::{Dispatcher, Send},
 };
 
-/// How long the result may take to be recorded after the broker's time is over. Then the order
-/// counts as failed with an unknown outcome.
+/// How long recording may take after the broker's time limit. Then the order counts as failed with
+/// an unknown outcome.
 const RECORDING_MAX: Duration = Duration::from_secs(10);
 const REST_MIN: Duration = Duration::from_millis(20);
 const REST_MAX: Duration = Duration::from_secs(1);
@@ -27,54 +28,54 @@ impl OrderService {
         call: &PlaceCall<'_>,
         order: NewOrder,
         timeout: Duration,
-    ) -> Settled {
+    ) -> CountedAnswer {
         let give_up_after = timeout + RECORDING_MAX;
         let opened = match self.ledger.open_direct(&order, give_up_after).await {
-            Ok(Accepted::New(_)) => Instant::now(),
+            Ok(AcceptResult::New(_)) => Instant::now(),
             Ok(accepted) => return self.answered(call, accepted).await,
             Err(error) => return unavailable(&error),
         };
         metrics::written(LedgerStatus::Accepted.as_str(), false);
-        park("orders.after_commit").await;
-        let sending = Sending {
+        failpoint("orders.after_commit").await;
+        let sending = DirectSend {
             ledger: Arc::clone(&self.ledger),
             dispatcher: Arc::clone(&self.dispatcher),
             order,
             ends: opened + give_up_after,
         };
-        // In a task of its own: a client that hangs up must not end a send halfway.
+        // In its own task: a client that disconnects must not cancel a send.
         let task = tokio::spawn(sending.run().instrument(Span::current()));
         match task.await {
             Ok(Ok(entry)) => settled(&entry, Answer::of_entry(&entry, Some(201)), true),
             Ok(Err(error)) => unavailable(&error),
             Err(gone) => {
-                error!("sending an order ended early: {gone}");
-                let why = "the order may have been executed; ask again with the same key";
+                error!("the task that sent an order failed: {gone}");
+                let why = "the order may have been executed; repeat the request with the same key";
                 let answer = Answer::refused(Reason::InternalError, why, serde_json::Value::Null);
-                Settled::refused(answer, Outcome::Unavailable, Reason::InternalError)
+                CountedAnswer::refused(answer, Outcome::Unavailable, Reason::InternalError)
             }
         }
     }
 }
 
-struct Sending {
+struct DirectSend {
     ledger: Arc<dyn Ledger>,
     dispatcher: Arc<Dispatcher>,
     order: NewOrder,
-    /// From when the ledger counts the order as failed.
+    /// From then on the ledger counts the order as failed.
     ends: Instant,
 }
 
-impl Sending {
+impl DirectSend {
     async fn run(self) -> Result<LedgerEntry, Error> {
-        park("orders.before_send").await;
+        failpoint("orders.before_send").await;
         let (status, ended) = self.send().await;
-        park("orders.after_send").await;
+        failpoint("orders.after_send").await;
         self.record(status, &ended).await
     }
 
-    async fn send(&self) -> (LedgerStatus, Ended) {
-        let stored = Stored::parse(&self.order.payload);
+    async fn send(&self) -> (LedgerStatus, FinalResult) {
+        let stored = StoredOrder::parse(&self.order.payload);
         let order = stored.and_then(|stored| stored.order());
         let order = order.expect("invariant: the order was read from a request just now");
         let send = Send {
@@ -97,21 +98,30 @@ impl Sending {
         }
     }
 
-    /// Records the result, again and again until the ledger would not take it any more. The send is
+    /// Records the result, with retries until the ledger counts the order as failed. The send is
     /// never repeated.
-    async fn record(&self, status: LedgerStatus, ended: &Ended) -> Result<LedgerEntry, Error> {
+    async fn record(
+        &self,
+        status: LedgerStatus,
+        ended: &FinalResult,
+    ) -> Result<LedgerEntry, Error> {
         let mut rest = REST_MIN;
         loop {
             let error = match self.ledger.close_direct(&self.order, status, ended).await {
                 Ok(Some(entry)) => {
-                    match entry.result_digest.as_ref() == Some(&ended.result_digest) {
-                        true => metrics::written(entry.status.as_str(), false),
-                        false => self.dropped(status, ended, "the ledger had given it up by then"),
+                    if entry.result_digest.as_ref() == Some(&ended.result_digest) {
+                        metrics::written(entry.status.as_str(), false)
+                    } else {
+                        self.dropped(
+                            status,
+                            ended,
+                            "the ledger counts the order as failed already",
+                        )
                     }
                     return Ok(entry);
                 }
                 Ok(None) => Error::Corrupt {
-                    what: "the row of an order vanished while it was sent".into(),
+                    what: "the ledger row disappeared while the order was sent".into(),
                 },
                 Err(error) => error,
             };
@@ -125,8 +135,8 @@ impl Sending {
         }
     }
 
-    /// The broker's answer will not be found in the ledger. The log is the last place that knows it.
-    fn dropped(&self, status: LedgerStatus, ended: &Ended, why: &str) {
+    /// The ledger will not have the broker's answer, so it is logged.
+    fn dropped(&self, status: LedgerStatus, ended: &FinalResult, why: &str) {
         let key = self.order.key.as_str();
         metrics::result_dropped(status.as_str());
         error!(

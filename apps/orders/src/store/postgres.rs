@@ -1,4 +1,4 @@
-//! The ledger of orders in PostgreSQL: each operation is one call of one function, and one transaction.
+//! The ledger in PostgreSQL: each operation is one call of one function, and one transaction.
 
 mod accept;
 mod rows;
@@ -20,21 +20,23 @@ use sqlx::types::Json;
 
 use self::rows::{accepted, entry, report, status};
 use crate::{
-    Accepted, Client, Ended, Ledger, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder, OrderKey,
-    PurgeReport, Verified,
+    AcceptResult, Client, FinalResult, Ledger, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder,
+    OrderKey, PurgeReport, VerifiedOrder,
 };
 
 /// The component `orders` of a store in PostgreSQL.
 pub const POSTGRES_COMPONENT: Component = Component {
     migrations: migrations!["orders";
         (1, "ledger", "postgres/migrations/0001_ledger.sql"),
-        (2, "follow", "postgres/migrations/0002_follow.sql"),
+        (2, "hooks", "postgres/migrations/0002_hooks.sql"),
         (3, "view", "postgres/migrations/0003_view.sql"),
+        (4, "roles", "postgres/migrations/0004_roles.sql"),
+        (5, "retention", "postgres/migrations/0005_retention.sql"),
     ],
     checks: &[("orders", include_str!("postgres/sql/doctor_orders.sql"))],
 };
 
-/// The columns of a `consign.order_answer`, with the answer's body as the text it was stored as.
+/// The columns of a `consign.order_answer`; the answer's body as text, byte for byte.
 macro_rules! answer_from {
     ($function:literal) => {
         concat!(
@@ -50,12 +52,12 @@ use answer_from;
 
 #[async_trait]
 impl Ledger for PostgresStore {
-    async fn accept(&self, orders: &[NewOrder]) -> Result<Vec<Accepted>> {
+    async fn accept(&self, orders: &[NewOrder]) -> Result<Vec<AcceptResult>> {
         if orders.is_empty() {
             return Ok(Vec::new());
         }
         let statement = accept::statement(orders);
-        // Of several, one may have to wait for another transaction: then each is tried alone.
+        // One of several orders may wait for a row lock: then each is tried alone.
         let rows = if orders.len() > 1 {
             self.fetch_as(Use::Batch, "accept orders", statement)
                 .await?
@@ -63,13 +65,15 @@ impl Ledger for PostgresStore {
             self.fetch("accept orders", statement).await?
         };
         if rows.len() != orders.len() {
-            return Err(corrupt("orders were answered with another number of rows"));
+            return Err(corrupt(
+                "accept returned another number of rows than orders",
+            ));
         }
         let answers = rows.iter().zip(orders);
         answers.map(|(row, order)| accepted(row, order)).collect()
     }
 
-    async fn open_direct(&self, order: &NewOrder, give_up_after: Duration) -> Result<Accepted> {
+    async fn open_direct(&self, order: &NewOrder, give_up_after: Duration) -> Result<AcceptResult> {
         let sql = answer_from!("consign.open_direct_order($1, $2, $3, $4, $5, $6)");
         let statement = sqlx::query(sql)
             .bind(order.client.as_str())
@@ -86,7 +90,7 @@ impl Ledger for PostgresStore {
         &self,
         order: &NewOrder,
         status: LedgerStatus,
-        ended: &Ended,
+        ended: &FinalResult,
     ) -> Result<Option<LedgerEntry>> {
         let sql =
             answer_from!("consign.close_direct_order($1, $2, $3, $4, $5, $6, $7::text::json)");
@@ -110,7 +114,7 @@ impl Ledger for PostgresStore {
         rows.first().map(entry).transpose()
     }
 
-    async fn verify(&self, client: &Client, key: &OrderKey) -> Result<Option<Verified>> {
+    async fn verify(&self, client: &Client, key: &OrderKey) -> Result<Option<VerifiedOrder>> {
         let statement = sqlx::query(answer_from!("consign.verify_order($1, $2)"))
             .bind(client.as_str())
             .bind(key.as_str());
@@ -118,7 +122,7 @@ impl Ledger for PostgresStore {
             .read_as(Use::Lease, "verify an order", statement)
             .await?;
         let verified = |row| {
-            Ok(Verified {
+            Ok(VerifiedOrder {
                 entry: entry(row)?,
                 is_expired: columns::column::<&str>(row, "answer")? == "expired",
             })
@@ -170,7 +174,7 @@ impl Ledger for PostgresStore {
             .bind(i64::from(per_day));
         let rows = self.fetch("take quota", statement).await?;
         let got = columns::count(columns::only(&rows)?, "got")?;
-        u32::try_from(got).map_err(|_| corrupt(format!("a quota of {got}")))
+        u32::try_from(got).map_err(|_| corrupt(format!("take_order_quota returned {got}")))
     }
 
     async fn count(&self) -> Result<BTreeMap<&'static str, u64>> {

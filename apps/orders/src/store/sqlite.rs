@@ -1,4 +1,5 @@
-//! The ledger of orders in SQLite. The hook of its queue keeps it in step with the messages: see `component.rs`.
+//! The ledger in SQLite. The hook of its queue keeps it consistent with the messages: see
+//! `component.rs`.
 
 mod accept;
 mod component;
@@ -7,23 +8,19 @@ mod doctor;
 mod purge;
 mod rows;
 
-use std::{
-    collections::BTreeMap,
-    ops::{Deref, DerefMut},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::{By, Result};
 use consign_sqlite::{
     SqliteStore,
-    extension::{Work, fail, snapshot, write, write_unopened},
+    extension::{Work, extend_work, kill_at, snapshot, write, write_unopened},
 };
 use jiff::Timestamp;
 
 use crate::{
-    Accepted, Client, Ended, Ledger, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder, OrderKey,
-    PurgeReport, Verified,
+    AcceptResult, Client, FinalResult, Ledger, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder,
+    OrderKey, PurgeReport, VerifiedOrder,
 };
 
 pub use component::{Statements, sqlite_component, sqlite_component_with};
@@ -41,33 +38,21 @@ macro_rules! sql {
 }
 use sql;
 
-/// What the ledger does within a write transaction.
+/// Ledger operations within a write transaction.
 struct LedgerWork<'w, 'c>(&'w mut Work<'c>);
 
-impl<'c> Deref for LedgerWork<'_, 'c> {
-    type Target = Work<'c>;
-
-    fn deref(&self) -> &Work<'c> {
-        self.0
-    }
-}
-
-impl<'c> DerefMut for LedgerWork<'_, 'c> {
-    fn deref_mut(&mut self) -> &mut Work<'c> {
-        self.0
-    }
-}
+extend_work!(LedgerWork);
 
 #[async_trait]
 impl Ledger for SqliteStore {
-    async fn accept(&self, orders: &[NewOrder]) -> Result<Vec<Accepted>> {
+    async fn accept(&self, orders: &[NewOrder]) -> Result<Vec<AcceptResult>> {
         let accepted = write_unopened!(self, "accept orders", (orders), |work| LedgerWork(work)
             .accept(&orders))?;
-        fail::point("accept_committed");
+        kill_at("accept_committed");
         Ok(accepted)
     }
 
-    async fn open_direct(&self, order: &NewOrder, give_up_after: Duration) -> Result<Accepted> {
+    async fn open_direct(&self, order: &NewOrder, give_up_after: Duration) -> Result<AcceptResult> {
         write_unopened!(self, "open an order", (order), |work| LedgerWork(work)
             .open_direct(&order, give_up_after))
     }
@@ -76,7 +61,7 @@ impl Ledger for SqliteStore {
         &self,
         order: &NewOrder,
         status: LedgerStatus,
-        ended: &Ended,
+        ended: &FinalResult,
     ) -> Result<Option<LedgerEntry>> {
         direct::validate(status, ended)?;
         write!(self, "close an order", (order, ended), |work| LedgerWork(
@@ -90,7 +75,7 @@ impl Ledger for SqliteStore {
         Ok(found.map(|verified| verified.entry))
     }
 
-    async fn verify(&self, client: &Client, key: &OrderKey) -> Result<Option<Verified>> {
+    async fn verify(&self, client: &Client, key: &OrderKey) -> Result<Option<VerifiedOrder>> {
         let now = self.now();
         let found = snapshot!(self, "read the ledger", |tx| rows::one(
             &mut tx, client, key
@@ -99,7 +84,7 @@ impl Ledger for SqliteStore {
             return Ok(None);
         };
         if row.is_given_up(now) {
-            // It is so from here on, whatever its sender may still say.
+            // The failure is final, whatever its sender still records.
             return write!(self, "give up an order", (client, key), |work| LedgerWork(
                 work
             )
@@ -131,7 +116,7 @@ impl Ledger for SqliteStore {
     }
 
     async fn take_quota(&self, client: &Client, want: u32, per_day: u32) -> Result<u32> {
-        write!(self, "take of a quota", (client), |work| LedgerWork(work)
+        write!(self, "take quota", (client), |work| LedgerWork(work)
             .take_quota(&client, want, per_day))
     }
 

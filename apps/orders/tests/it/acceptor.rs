@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use consign_kernel::{By, QueuePolicy, Store};
+use consign_kernel::{By, QueuePolicy, prelude::*};
 use consign_orders::{Answer, queue_policy};
 use consign_testkit::eventually;
 use tokio::task::JoinHandle;
@@ -21,10 +21,8 @@ async fn accepts(bench: &Bench, count: usize) {
     })
     .await;
 }
-
-/// O-03: fifty at once.
 #[tokio::test]
-async fn o03_fifty_of_one_key_are_one_order() {
+async fn fifty_of_one_key_are_one_order() {
     let bench = Bench::new(quick()).await;
     bench.ledger.open(false);
     let calls: Vec<_> = (0..50)
@@ -65,7 +63,7 @@ async fn what_waits_is_accepted_together_but_not_without_end() {
         assert_eq!(call.await.unwrap().status, 201);
     }
     let accepts = bench.ledger.accepts();
-    assert_eq!(accepts, [1, 64, 36], "nobody waits for company");
+    assert_eq!(accepts, [1, 64, 36], "an order never waits for others");
     assert_eq!(bench.count("message").await, 101);
 }
 
@@ -104,7 +102,7 @@ async fn one_that_the_store_refuses_does_not_take_its_neighbours_along() {
 }
 
 #[tokio::test]
-async fn who_hangs_up_takes_nobody_along() {
+async fn a_disconnected_caller_does_not_affect_others() {
     let bench = Bench::new(quick()).await;
     bench.ledger.open(false);
     let gone_early = spawn(&bench, "key-early", order("key-early", &[]));
@@ -119,9 +117,9 @@ async fn who_hangs_up_takes_nobody_along() {
     assert_eq!(stays.await.unwrap().status, 201);
     assert!(
         bench.entry("key-gone").await.is_none(),
-        "nobody waits for it, so it was not begun"
+        "its caller stopped waiting, so it was not started"
     );
-    // What was begun goes on; asking again tells what came of it.
+    // A started call continues; a repeated request returns its result.
     let again = bench.place("key-early", &[]).await;
     assert_eq!(again.status, 200, "{again:?}");
 }

@@ -1,15 +1,14 @@
 //! The rules of the ledger of orders, one function each, in a file per topic, run over every store that keeps one.
-//!
-//! Cases name the scenarios of the order protocol they stand for (O-01 to O-26, W-101 to W-105).
 
 pub(crate) mod accept;
-pub(crate) mod desk;
 pub(crate) mod direct;
 pub(crate) mod doubt;
+pub(crate) mod fixture;
 pub(crate) mod follow;
 pub(crate) mod purge;
 pub(crate) mod quota;
 pub(crate) mod reads;
+pub(crate) mod retention;
 
 use std::{pin::Pin, sync::Arc};
 
@@ -75,12 +74,12 @@ macro_rules! each_order_case {
         $($callback)+! { $args
             accept:
                 an_accepted_order_is_a_row_and_a_message
-                orders_are_answered_in_the_order_given
+                results_are_in_input_order
                 an_accept_of_nothing_answers_nothing
                 a_repeated_order_is_the_same_and_writes_no_message
-                what_is_sent_is_told_until_there_is_a_result
+                reports_the_sent_amounts_until_there_is_a_result
                 a_key_with_another_body_is_a_conflict_in_every_state
-                a_key_twice_in_one_call_is_treated_as_if_it_came_later
+                a_key_twice_in_one_call_counts_as_two_calls
                 orders_are_accepted_all_or_none
                 orders_need_their_queue
                 an_order_whose_payload_lacks_its_digest_is_refused
@@ -109,8 +108,8 @@ macro_rules! each_order_case {
                 other_queues_have_no_orders;
             doubt:
                 an_order_that_dies_in_doubt_may_have_been_executed
-                a_doubt_in_the_sinks_own_words_is_kept_as_it_is
-                a_certain_end_is_told_as_it_is_whatever_was_in_doubt_before;
+                a_doubt_that_the_sink_reports_is_stored_unchanged
+                a_certain_end_replaces_an_earlier_doubt;
             direct:
                 a_direct_order_has_no_message
                 a_direct_order_is_closed_once
@@ -119,7 +118,7 @@ macro_rules! each_order_case {
                 a_result_after_giving_up_changes_nothing;
             reads:
                 a_free_key_has_no_row
-                a_worker_is_told_when_the_time_of_an_order_is_over
+                verify_reports_an_expired_order
                 rows_are_listed_newest_first
                 rows_are_counted_by_status;
             purge:
@@ -130,8 +129,15 @@ macro_rules! each_order_case {
                 a_dry_run_changes_nothing
                 failed_keys_with_many_conflicts_are_reported
                 a_purge_goes_on_where_its_limit_ended
-                a_purge_gives_up_what_never_came_back
+                a_purge_gives_up_direct_orders_without_a_result
                 a_requeued_order_outlives_its_first_time_to_live;
+            retention:
+                an_order_leaves_when_its_key_is_over
+                an_order_is_kept_as_long_as_its_queue_says
+                a_requeued_order_stays_until_its_new_time_is_over
+                a_departure_of_orders_is_finished_step_by_step
+                a_purge_leaves_kept_orders_to_their_departure
+                a_purge_and_a_departure_agree;
             quota:
                 a_quota_is_taken_until_it_is_used_up
                 a_quota_is_of_one_client_and_one_day

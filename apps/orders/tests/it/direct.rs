@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::support::{
     Bench, SOON,
-    desk::{Desk, Does, fails},
+    fixture::{BrokerAction, Fixture, fails},
     json as body_of, order, place, quick,
 };
 
@@ -28,16 +28,16 @@ fn direct() -> OrdersOptions {
     }
 }
 
-/// O-23: the same ledger, no message, no retry.
+/// The same ledger, no message, no retry.
 #[tokio::test]
-async fn o23_an_order_is_sent_once_and_its_result_is_kept() {
+async fn a_direct_order_is_sent_once_and_its_result_is_stored() {
     let script = [
         fails(Reason::BrokerRejected),
         fails(Reason::BrokerDown),
-        Does::Loses,
-        Does::Hangs,
+        BrokerAction::Loses,
+        BrokerAction::Hangs,
     ];
-    let bench = Bench::with(direct(), Desk::told(script), None).await;
+    let bench = Bench::with(direct(), Fixture::scripted(script), None).await;
     let table = [
         ("key-rejected", 400, "BROKER_REJECTED"),
         ("key-is-down", 503, "BROKER_DOWN"),
@@ -69,34 +69,34 @@ async fn o23_an_order_is_sent_once_and_its_result_is_kept() {
     );
     let replay = bench.place("key-done", &[]).await;
     assert_eq!((replay.status, &replay.body), (200, &done.body));
-    assert_eq!(bench.desk.sent().len(), 5, "one send each");
+    assert_eq!(bench.fixture.sent().len(), 5, "one send each");
     assert_eq!(bench.count("message").await, 0);
     bench.is_sound().await;
 }
 
-/// CO-09: a ledger that is away for a moment repeats the recording, never the send.
+/// A ledger that is away for a moment repeats the recording, never the send.
 #[tokio::test]
-async fn co09_a_result_that_cannot_be_recorded_at_once_is_recorded_later() {
-    let bench = Bench::with(direct(), Desk::default(), None).await;
+async fn a_result_that_cannot_be_recorded_at_once_is_recorded_later() {
+    let bench = Bench::with(direct(), Fixture::default(), None).await;
     bench.ledger.fail("close_direct", 4);
     let answer = bench.place("key-0001", &[]).await;
     assert_eq!(
         (answer.status, &body_of(&answer)["status"]),
         (201, &json!("ok"))
     );
-    assert_eq!(bench.desk.sent().len(), 1);
+    assert_eq!(bench.fixture.sent().len(), 1);
 }
 
 #[tokio::test]
 async fn who_hangs_up_does_not_end_the_send() {
-    let bench = Bench::with(direct(), Desk::default(), None).await;
-    bench.desk.open(false);
+    let bench = Bench::with(direct(), Fixture::default(), None).await;
+    bench.fixture.open(false);
     let service = Arc::clone(&bench.service);
     let call =
         tokio::spawn(
             async move { place(&service, "key-0001", &order("key-0001", &[]), None).await },
         );
-    eventually("it is sent", SOON, async || bench.desk.sent().len() == 1).await;
+    eventually("it is sent", SOON, async || bench.fixture.sent().len() == 1).await;
     let meanwhile = bench.place("key-0001", &[]).await;
     assert_eq!(
         (meanwhile.status, &body_of(&meanwhile)["status"]),
@@ -104,13 +104,14 @@ async fn who_hangs_up_does_not_end_the_send() {
     );
     call.abort();
     call.await.unwrap_err();
-    bench.desk.open(true);
+    bench.fixture.open(true);
     let entry = bench.finished("key-0001").await;
     assert_eq!(entry.status, LedgerStatus::Succeeded);
-    assert_eq!(bench.desk.sent().len(), 1);
+    assert_eq!(bench.fixture.sent().len(), 1);
 }
 
-/// Nobody knows what became of an order whose server died; after a while the ledger says so.
+/// The outcome of an order whose server died is unknown; after the time limit the ledger returns it
+/// as failed.
 #[tokio::test]
 async fn an_order_without_a_result_is_given_up() {
     let clock = ManualClock::at("2026-11-16T00:00:00Z".parse().unwrap());
@@ -118,13 +119,18 @@ async fn an_order_without_a_result_is_given_up() {
         broker_timeout_ms: 600_000,
         ..direct()
     };
-    let bench = Bench::with(options, Desk::told([Does::Hangs]), Some(clock)).await;
+    let bench = Bench::with(
+        options,
+        Fixture::scripted([BrokerAction::Hangs]),
+        Some(clock),
+    )
+    .await;
     let service = Arc::clone(&bench.service);
     let call =
         tokio::spawn(
             async move { place(&service, "key-0001", &order("key-0001", &[]), None).await },
         );
-    eventually("it is sent", SOON, async || bench.desk.sent().len() == 1).await;
+    eventually("it is sent", SOON, async || bench.fixture.sent().len() == 1).await;
     let clock = bench.clock.as_ref().unwrap();
     clock.advance(SignedDuration::from_secs(605));
     assert_eq!(
@@ -137,23 +143,24 @@ async fn an_order_without_a_result_is_given_up() {
         (replay.status, &body_of(&replay)["reason_code"]),
         (504, &json!("BROKER_TIMEOUT"))
     );
-    assert_eq!(bench.desk.sent().len(), 1, "never a second send");
+    assert_eq!(bench.fixture.sent().len(), 1, "never a second send");
     call.abort();
     assert!(bench.options.wait_max() > Duration::ZERO);
 }
 
 /// Counts one metric, whatever its labels.
-struct Counted(&'static str, Arc<AtomicU64>);
+struct MetricCounter(&'static str, Arc<AtomicU64>);
 
-impl metrics::Recorder for Counted {
+impl metrics::Recorder for MetricCounter {
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        match key.name() == self.0 {
-            true => Counter::from_arc(Arc::clone(&self.1)),
-            false => Counter::noop(),
+        if key.name() == self.0 {
+            Counter::from_arc(Arc::clone(&self.1))
+        } else {
+            Counter::noop()
         }
     }
 
@@ -166,11 +173,11 @@ impl metrics::Recorder for Counted {
     }
 }
 
-/// What the broker says after the ledger gave the order up changes nothing, but is not lost.
+/// A broker's answer after the ledger gave the order up changes nothing, but is logged.
 #[tokio::test]
-async fn a_result_that_comes_too_late_is_counted() {
+async fn a_late_result_is_counted() {
     let dropped = Arc::new(AtomicU64::new(0));
-    let counted = Counted(ORDER_RESULTS_DROPPED_TOTAL, Arc::clone(&dropped));
+    let counted = MetricCounter(ORDER_RESULTS_DROPPED_TOTAL, Arc::clone(&dropped));
     // Everything here runs on this thread.
     let _guard = metrics::set_default_local_recorder(&counted);
     let clock = ManualClock::at("2026-11-16T00:00:00Z".parse().unwrap());
@@ -178,26 +185,26 @@ async fn a_result_that_comes_too_late_is_counted() {
         broker_timeout_ms: 60_000,
         ..direct()
     };
-    let bench = Bench::with(options, Desk::default(), Some(clock)).await;
+    let bench = Bench::with(options, Fixture::default(), Some(clock)).await;
     assert_eq!(bench.place("key-0000", &[]).await.status, 201);
     assert_eq!(dropped.load(SeqCst), 0, "recorded in time");
-    bench.desk.open(false);
+    bench.fixture.open(false);
     let service = Arc::clone(&bench.service);
     let call =
         tokio::spawn(
             async move { place(&service, "key-0001", &order("key-0001", &[]), None).await },
         );
-    eventually("it is sent", SOON, async || bench.desk.sent().len() == 2).await;
+    eventually("it is sent", SOON, async || bench.fixture.sent().len() == 2).await;
     let clock = bench.clock.as_ref().unwrap();
     clock.advance(SignedDuration::from_secs(100));
     let given_up = bench.place("key-0001", &[]).await;
     assert_eq!(given_up.status, 504);
-    bench.desk.open(true);
+    bench.fixture.open(true);
     let late = call.await.unwrap();
     assert_eq!(
         (late.status, &late.body),
         (504, &given_up.body),
-        "what the ledger says counts"
+        "the ledger's state counts"
     );
     assert_eq!(dropped.load(SeqCst), 1);
 }

@@ -3,8 +3,8 @@
 use std::{process::Command, time::Duration};
 
 use consign_orders::{
-    Adapter, Asked, BrokerFailure, ExecResult, Filled, Order, OrderRequest, OrdersOptions,
-    Outgoing, Reason, Rules, broker,
+    Adapter, BrokerFailure, BrokerLookup, ExecResult, Order, OrderRequest, OrdersOptions,
+    OutgoingOrder, Reason, Rules, ServerFields, broker,
 };
 use consign_testkit::{HonestBroker, Step};
 use serde_json::{Map, Value, json};
@@ -37,7 +37,7 @@ pub(crate) fn order(tags: &[String]) -> Order {
     let rules = Rules::default();
     let request = OrderRequest::parse(body.to_string().as_bytes(), &rules).unwrap();
     let now = "2026-11-16T00:00:00Z".parse().unwrap();
-    let filled = Filled::new(&request, &rules, now, uuid::Uuid::nil());
+    let filled = ServerFields::new(&request, &rules, now, uuid::Uuid::nil());
     Order::new(request, filled)
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn send_as(
     let mut headers = Map::new();
     headers.insert("traceparent".into(), Value::from("00-1-2-01"));
     headers.insert("cookie".into(), Value::from("not for brokers"));
-    let outgoing = Outgoing {
+    let outgoing = OutgoingOrder {
         order,
         key,
         timeout: Duration::from_millis(timeout_ms),
@@ -79,7 +79,7 @@ pub(crate) async fn send_as(
     broker(options).await.unwrap().send(&outgoing).await
 }
 
-/// What the broker does, and what the adapter says about it.
+/// The broker's behaviour and the adapter's result.
 #[tokio::test]
 async fn each_answer_is_a_result_or_a_failure_and_certain_or_not() {
     let server = HonestBroker::start(broker_command).await;
@@ -103,7 +103,7 @@ async fn each_answer_is_a_result_or_a_failure_and_certain_or_not() {
         (Step::Garbage, Some((Reason::InternalError, true))),
     ];
     for (number, (step, expected)) in table.into_iter().enumerate() {
-        let said = step.to_string();
+        let context = step.to_string();
         // A broker remembers a key's body: each step has an order of its own by its tags alone.
         let tags = vec![step.tag(), format!("number {number}")];
         let options = OrdersOptions {
@@ -112,7 +112,7 @@ async fn each_answer_is_a_result_or_a_failure_and_certain_or_not() {
         };
         let order = order(&tags);
         let key = format!("desk-7/key-{number:04}");
-        let outgoing = Outgoing {
+        let outgoing = OutgoingOrder {
             order: &order,
             key: &key,
             timeout: Duration::from_millis(400),
@@ -121,27 +121,27 @@ async fn each_answer_is_a_result_or_a_failure_and_certain_or_not() {
         };
         let answer = broker(&options).await.unwrap().send(&outgoing).await;
         match expected {
-            None => assert_eq!(answer.unwrap().order_id, "o-1", "{said}"),
+            None => assert_eq!(answer.unwrap().order_id, "o-1", "{context}"),
             Some(expected) => {
                 let failure = answer.unwrap_err();
                 let found = (failure.reason, failure.is_uncertain);
-                assert_eq!(found, expected, "{said}: {failure}");
+                assert_eq!(found, expected, "{context}: {failure}");
                 let wish = (failure.reason == Reason::RateLimited).then_some(2);
-                assert_eq!(failure.retry_in, wish.map(Duration::from_secs), "{said}");
+                assert_eq!(failure.retry_in, wish.map(Duration::from_secs), "{context}");
             }
         }
         assert_eq!(
             server.journal().tally(&key).sends,
             1,
-            "{said}: never by itself again"
+            "{context}: the adapter never retries"
         );
     }
 }
 
-/// Such a broker would execute a repeat, so only its own word counts: anybody on the way may answer
+/// Such a broker would execute a repeat, so only its own answer counts: any proxy may answer
 /// with a status after the order has passed.
 #[tokio::test]
-async fn co33_a_broker_that_takes_no_keys_is_believed_only_in_its_own_words() {
+async fn an_answer_of_a_proxy_leaves_a_broker_without_keys_in_doubt() {
     let server = HonestBroker::start(broker_command).await;
     let without = OrdersOptions {
         broker_takes_keys: false,
@@ -173,9 +173,9 @@ async fn co33_a_broker_that_takes_no_keys_is_believed_only_in_its_own_words() {
         };
         let failure = send(&options, &order(&[]), 2_000).await.unwrap_err();
         assert_eq!(failure.is_uncertain, is_uncertain, "{failure}");
-        assert!(!failure.knows_order, "nobody knows who said that");
+        assert!(!failure.is_from_broker, "any proxy may have sent that");
     }
-    // Nobody there: certain for everybody.
+    // Unreachable: certain for every broker.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gone = format!("http://{}/orders", listener.local_addr().unwrap());
     drop(listener);
@@ -224,12 +224,15 @@ async fn an_order_is_signed_named_by_its_key_and_the_same_every_time() {
     assert_eq!(headers["x-signature"], hex);
 
     let asked = broker(&options(&server.url())).await.unwrap();
-    assert!(asked.can_be_asked());
-    let Asked::Executed(result) = asked.status(key).await else {
-        panic!("the broker knows it");
+    assert!(asked.has_status_query());
+    let BrokerLookup::Executed(result) = asked.status(key).await else {
+        panic!("the broker has the order");
     };
     assert_eq!(*result, first);
-    assert_eq!(asked.status("desk-7/unknown").await, Asked::NotExecuted);
+    assert_eq!(
+        asked.status("desk-7/unknown").await,
+        BrokerLookup::NotExecuted
+    );
 }
 
 /// A connection that is refused is certain: nothing was sent.
@@ -245,7 +248,7 @@ async fn a_broker_that_is_not_there_is_down_and_nothing_was_sent() {
         (Reason::BrokerDown, false)
     );
     let asked = broker(&options).await.unwrap().status(KEY).await;
-    assert!(matches!(asked, Asked::Unknown(_)), "{asked:?}");
+    assert!(matches!(asked, BrokerLookup::Unknown(_)), "{asked:?}");
 }
 
 /// Answers the next connection with this, and stays.

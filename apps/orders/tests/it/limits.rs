@@ -1,4 +1,4 @@
-//! How much a client may ask for.
+//! Limits per client.
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
@@ -7,11 +7,11 @@ use consign_orders::OrdersOptions;
 use jiff::SignedDuration;
 use serde_json::json;
 
-use crate::support::{Bench, desk::Desk, header, json as body_of, order, place, quick};
+use crate::support::{Bench, fixture::Fixture, header, json as body_of, order, place, quick};
 
-/// O-21: the first call over the burst, and what it is told. Bad calls count too.
+/// The first call over the burst is rejected with Retry-After. Invalid calls count too.
 #[tokio::test]
-async fn o21_a_burst_passes_and_the_next_call_is_told_when_to_come_back() {
+async fn a_burst_passes_and_the_next_call_gets_retry_after() {
     let options = OrdersOptions {
         rl_rate_per_min: 1,
         rl_burst: 3,
@@ -40,9 +40,9 @@ async fn o21_a_burst_passes_and_the_next_call_is_told_when_to_come_back() {
     assert_eq!(bench.count("idempo_ledger").await, 1);
 }
 
-/// O-21: the call after the last of the day, also of another process; refused calls count.
+/// The call after the last of the day, also of another process; refused calls count.
 #[tokio::test]
-async fn o21_a_day_is_shared_by_all_processes() {
+async fn the_daily_quota_is_shared_by_all_processes() {
     let options = OrdersOptions {
         daily_quota: 5,
         ..quick()
@@ -77,13 +77,13 @@ async fn o21_a_day_is_shared_by_all_processes() {
 /// Days begin by the ledger's clock. A process whose own is ahead has seen the new day before the
 /// ledger had it, and must not take the old one's end for the new one's.
 #[tokio::test]
-async fn o21_a_new_day_of_the_ledger_is_noticed() {
+async fn the_daily_quota_starts_anew_with_the_day_of_the_ledger() {
     let clock = ManualClock::at("2026-11-16T23:50:00Z".parse().unwrap());
     let options = OrdersOptions {
         daily_quota: 1,
         ..quick()
     };
-    let bench = Bench::with(options, Desk::default(), Some(clock)).await;
+    let bench = Bench::with(options, Fixture::default(), Some(clock)).await;
     let other = bench.another_service();
     assert_eq!(bench.place("key-0001", &[]).await.status, 201);
     for _ in 0..3 {
@@ -93,7 +93,7 @@ async fn o21_a_new_day_of_the_ledger_is_noticed() {
     let clock = bench.clock.as_ref().unwrap();
     clock.advance(SignedDuration::from_mins(20));
     let over = place(&other, "key-0002", &order("key-0002", &[]), None).await;
-    assert_eq!(over.status, 429, "not asked again at once");
+    assert_eq!(over.status, 429, "the ledger is not read again at once");
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(61)).await;
     tokio::time::resume();
@@ -116,7 +116,7 @@ async fn a_large_day_is_taken_in_chunks() {
 }
 
 #[tokio::test]
-async fn a_quota_that_cannot_be_asked_for_lets_nothing_through() {
+async fn an_unavailable_quota_rejects_every_call() {
     let options = OrdersOptions {
         daily_quota: 5,
         ..quick()

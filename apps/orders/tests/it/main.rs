@@ -1,4 +1,4 @@
-//! The order protocol over a real store with a broker that does as it is told, and the ledger in both stores.
+//! The order protocol over a real store with a scripted broker, and the ledger in both stores.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,6 +6,7 @@
 )]
 
 mod acceptor;
+mod api;
 mod cases;
 mod direct;
 mod doubt;

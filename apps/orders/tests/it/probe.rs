@@ -1,17 +1,17 @@
-//! Brokers that take no keys: asked before anything is sent again, or left to a person.
+//! Brokers without idempotency keys: queried before a resend, or left to an operator.
 
-use consign_kernel::{AttemptOutcome, ManualClock, StateKind, Store};
+use consign_kernel::{AttemptOutcome, ManualClock, StateKind, prelude::*};
 use consign_orders::{Adapter, LedgerStatus, OrdersOptions, Reason};
 use consign_testkit::eventually;
 use jiff::SignedDuration;
 
 use crate::support::{
     Bench, SOON,
-    desk::{Desk, Does, fails},
+    fixture::{BrokerAction, Fixture, fails},
     quick,
 };
 
-/// Settings as for an http broker; the desk stands in for it.
+/// Settings as for an http broker; the fixture replaces it.
 fn options(status_url: &str) -> OrdersOptions {
     OrdersOptions {
         broker_adapter: Adapter::Http,
@@ -22,15 +22,14 @@ fn options(status_url: &str) -> OrdersOptions {
     }
 }
 
-fn asks() -> OrdersOptions {
+fn with_status_query() -> OrdersOptions {
     options("http://127.0.0.1:9/orders/{key}")
 }
 
-/// CO-33, O-08.
 #[tokio::test]
-async fn co33_an_order_in_doubt_is_asked_about_and_not_sent_twice() {
-    let desk = Desk::told([Does::Loses]).without_keys();
-    let bench = Bench::with(asks(), desk, None).await;
+async fn an_order_in_doubt_is_queried_and_not_sent_twice() {
+    let fixture = Fixture::scripted([BrokerAction::Loses]).without_keys();
+    let bench = Bench::with(with_status_query(), fixture, None).await;
     bench.place("key-0001", &[]).await;
     let entry = bench.work_off("key-0001").await;
     assert_eq!(
@@ -39,37 +38,43 @@ async fn co33_an_order_in_doubt_is_asked_about_and_not_sent_twice() {
     );
     assert!(entry.response.unwrap().contains("\"status\":\"ok\""));
     assert_eq!(bench.codes("key-0001").await, ["BROKER_TIMEOUT", "PROBED"]);
-    assert_eq!((bench.desk.sent().len(), bench.desk.asked()), (1, 1));
+    assert_eq!(
+        (bench.fixture.sent().len(), bench.fixture.queries()),
+        (1, 1)
+    );
     bench.is_sound().await;
 }
 
 #[tokio::test]
 async fn what_the_broker_never_got_is_sent_again() {
-    let desk = Desk::told([fails(Reason::BrokerTimeout)]).without_keys();
-    let bench = Bench::with(asks(), desk, None).await;
+    let fixture = Fixture::scripted([fails(Reason::BrokerTimeout)]).without_keys();
+    let bench = Bench::with(with_status_query(), fixture, None).await;
     bench.place("key-0001", &[]).await;
     bench.work_off("key-0001").await;
     assert_eq!(
         bench.codes("key-0001").await,
         ["BROKER_TIMEOUT", "EXECUTED"]
     );
-    assert_eq!((bench.desk.sent().len(), bench.desk.asked()), (2, 1));
+    assert_eq!(
+        (bench.fixture.sent().len(), bench.fixture.queries()),
+        (2, 1)
+    );
 }
 
 #[tokio::test]
 async fn what_certainly_was_not_sent_needs_no_question() {
-    let desk = Desk::told([fails(Reason::BrokerDown)]).without_keys();
-    let bench = Bench::with(asks(), desk, None).await;
+    let fixture = Fixture::scripted([fails(Reason::BrokerDown)]).without_keys();
+    let bench = Bench::with(with_status_query(), fixture, None).await;
     bench.place("key-0001", &[]).await;
     bench.work_off("key-0001").await;
     assert_eq!(bench.codes("key-0001").await, ["BROKER_DOWN", "EXECUTED"]);
-    assert_eq!(bench.desk.asked(), 0);
+    assert_eq!(bench.fixture.queries(), 0);
 }
 
 #[tokio::test]
-async fn a_broker_that_can_be_asked_nothing_leaves_it_to_a_person() {
-    let desk = Desk::told([Does::Loses]).without_keys();
-    let bench = Bench::with(options(""), desk, None).await;
+async fn a_broker_without_keys_or_status_query_leaves_it_to_an_operator() {
+    let fixture = Fixture::scripted([BrokerAction::Loses]).without_keys();
+    let bench = Bench::with(options(""), fixture, None).await;
     bench.place("key-0001", &[]).await;
     let id = bench.entry("key-0001").await.unwrap().outbox_id.unwrap();
     let worker = bench.work();
@@ -87,12 +92,12 @@ async fn a_broker_that_can_be_asked_nothing_leaves_it_to_a_person() {
         bench.entry("key-0001").await.unwrap().status,
         LedgerStatus::Accepted
     );
-    assert_eq!(bench.desk.sent().len(), 1);
+    assert_eq!(bench.fixture.sent().len(), 1);
 }
 
 /// An order that was executed did not expire, however late that is found out.
 #[tokio::test]
-async fn co34_an_order_in_doubt_is_asked_about_before_it_expires() {
+async fn an_order_in_doubt_is_queried_before_it_expires() {
     let clock = ManualClock::at("2026-11-16T00:00:00Z".parse().unwrap());
     let options = OrdersOptions {
         order_max_age_sec: 60,
@@ -100,7 +105,7 @@ async fn co34_an_order_in_doubt_is_asked_about_before_it_expires() {
         ..quick()
     };
     let table = [
-        (Does::Loses, LedgerStatus::Succeeded, "PROBED"),
+        (BrokerAction::Loses, LedgerStatus::Succeeded, "PROBED"),
         (
             fails(Reason::BrokerTimeout),
             LedgerStatus::Failed,
@@ -108,9 +113,9 @@ async fn co34_an_order_in_doubt_is_asked_about_before_it_expires() {
         ),
     ];
     for (does, status, code) in table {
-        // Takes keys, so that the queue resends; can be asked all the same.
-        let desk = Desk::told([does]).askable();
-        let bench = Bench::with(options.clone(), desk, Some(clock.clone())).await;
+        // With keys, so that the queue resends; with a status query too.
+        let fixture = Fixture::scripted([does]).askable();
+        let bench = Bench::with(options.clone(), fixture, Some(clock.clone())).await;
         bench.place("key-0001", &[]).await;
         let worker = bench.work();
         eventually("the first attempt is recorded", SOON, async || {
@@ -122,7 +127,7 @@ async fn co34_an_order_in_doubt_is_asked_about_before_it_expires() {
         assert_eq!(entry.status, status);
         assert_eq!(bench.codes("key-0001").await, ["BROKER_TIMEOUT", code]);
         assert_eq!(
-            (bench.desk.sent().len(), bench.desk.asked()),
+            (bench.fixture.sent().len(), bench.fixture.queries()),
             (1, 1),
             "{code}"
         );

@@ -7,13 +7,13 @@ use consign_orders::{Ledger, purge_loop};
 use consign_testkit::eventually;
 use jiff::SignedDuration;
 
-use crate::support::{Bench, SOON, desk::Desk, quick};
+use crate::support::{Bench, SOON, fixture::Fixture, quick};
 
-/// O-19, CO-18: row and message go together, and not while the order is alive.
+/// Row and message go together, and not while the order is alive.
 #[tokio::test]
-async fn o19_what_is_over_is_forgotten_and_what_is_alive_is_not() {
+async fn a_purge_removes_expired_final_orders_only() {
     let clock = ManualClock::at("2026-11-16T00:00:00Z".parse().unwrap());
-    let bench = Bench::with(quick(), Desk::default(), Some(clock)).await;
+    let bench = Bench::with(quick(), Fixture::default(), Some(clock)).await;
     for number in 0..3 {
         let key = format!("key-{number:04}");
         bench.place(&key, &[]).await;

@@ -5,9 +5,9 @@ use serde_json::Map;
 
 use crate::support::{Bench, client, header, json, order, quick};
 
-/// O-05, O-06: the header first, then that both keys agree, then every field.
+/// The header first, then that both keys agree, then every field.
 #[tokio::test]
-async fn o05_checks_come_in_order_and_before_any_write() {
+async fn checks_run_in_order_and_before_any_write() {
     let bench = Bench::new(quick()).await;
     let good = order("key-0005", &[]);
     let bad = good.replace("BUY", "HOLD").replace("0.10", "-1");
@@ -32,13 +32,13 @@ async fn o05_checks_come_in_order_and_before_any_write() {
             headers: Map::new(),
         };
         let answer = bench.service.place(call).await;
-        let said = json(&answer);
+        let answer_body = json(&answer);
         assert_eq!(
-            (answer.status, said["error"].as_str()),
+            (answer.status, answer_body["error"].as_str()),
             (status, Some(error)),
             "{body}"
         );
-        assert!(said["message"].is_string(), "{said}");
+        assert!(answer_body["message"].is_string(), "{answer_body}");
     }
     assert_eq!(bench.count("idempo_ledger").await, 0);
     assert_eq!(bench.count("message").await, 0);
@@ -46,19 +46,19 @@ async fn o05_checks_come_in_order_and_before_any_write() {
 }
 
 #[tokio::test]
-async fn o06_every_bad_field_is_named() {
+async fn every_invalid_field_is_listed() {
     let bench = Bench::new(quick()).await;
     let body = order("key-0006", &[])
         .replace("BUY", "HOLD")
         .replace("0.10", "-1");
     let answer = bench.post("key-0006", &body).await;
-    let said = json(&answer);
-    let named = said["fields"].as_array().unwrap();
+    let answer_body = json(&answer);
+    let named = answer_body["fields"].as_array().unwrap();
     let named: Vec<&str> = named
         .iter()
         .map(|bad| bad["field"].as_str().unwrap())
         .collect();
-    assert_eq!(named, ["side", "qty"], "{said}");
+    assert_eq!(named, ["side", "qty"], "{answer_body}");
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_ledger_that_is_not_there_is_no_answer_about_the_order() {
 }
 
 #[tokio::test]
-async fn what_nobody_placed_is_unknown() {
+async fn an_unplaced_order_is_unknown() {
     let bench = Bench::new(quick()).await;
     bench.place("key-0001", &[]).await;
     let other = "desk-8".parse().unwrap();

@@ -7,27 +7,25 @@ use serde_json::json;
 
 use crate::support::{
     Bench, SOON, client,
-    desk::{Desk, fails},
+    fixture::{Fixture, fails},
     header, json as body_of, order, place, quick,
 };
 
 const REPLAYED: &str = "idempotency-replayed";
-
-/// O-02, O-03, O-04, O-10: the matrix.
 #[tokio::test]
-async fn o02_the_matrix_of_answers() {
-    let desk = Desk::told([fails(Reason::BrokerRejected)]);
-    let bench = Bench::with(quick(), desk, None).await;
+async fn each_state_has_its_response_for_equal_and_other_bodies() {
+    let fixture = Fixture::scripted([fails(Reason::BrokerRejected)]);
+    let bench = Bench::with(quick(), fixture, None).await;
     let key = |name: &str| format!("key-{name}");
     let fresh = bench.place("key-failed", &[]).await;
     assert_eq!(fresh.status, 201, "{fresh:?}");
     assert_eq!(header(&fresh, REPLAYED), None);
-    let said = body_of(&fresh);
+    let answer_body = body_of(&fresh);
     assert_eq!(
-        (&said["status"], &said["idempotency_key"]),
+        (&answer_body["status"], &answer_body["idempotency_key"]),
         (&json!("accepted"), &json!("key-failed"))
     );
-    assert!(said["outbox_id"].is_number(), "{said}");
+    assert!(answer_body["outbox_id"].is_number(), "{answer_body}");
     bench.work_off("key-failed").await;
     bench.place("key-done", &[]).await;
     let done = bench.work_off("key-done").await;
@@ -49,9 +47,9 @@ async fn o02_the_matrix_of_answers() {
             .post(&key, &order(&key, &[]).replace("0.10", "0.20"))
             .await;
         assert_eq!(other.status, 409, "{name}");
-        let said = body_of(&other);
+        let answer_body = body_of(&other);
         assert_eq!(
-            (&said["error"], &said["idempotency_key"]),
+            (&answer_body["error"], &answer_body["idempotency_key"]),
             (&json!("IDEMPOTENCY_CONFLICT"), &json!(key))
         );
         let after = bench.entry(&key).await.unwrap();
@@ -65,12 +63,12 @@ async fn o02_the_matrix_of_answers() {
     let replay = bench.place("key-done", &[]).await;
     assert_eq!(Some(&replay.body), done.response.as_ref(), "byte for byte");
     assert_eq!(bench.count("message").await, 3);
-    assert_eq!(bench.desk.sent().len(), 2, "a repeat sends nothing");
+    assert_eq!(bench.fixture.sent().len(), 2, "a repeat sends nothing");
     bench.is_sound().await;
 }
 
 #[tokio::test]
-async fn a_look_tells_all_the_ledger_knows() {
+async fn a_read_returns_the_whole_ledger_entry() {
     let bench = Bench::new(quick()).await;
     bench.place("key-0001", &[]).await;
     let open = body_of(&bench.service.look(&client(), "key-0001").await);
@@ -99,7 +97,7 @@ async fn a_look_tells_all_the_ledger_knows() {
 }
 
 #[tokio::test]
-async fn who_prefers_to_wait_gets_the_result_and_who_waits_in_vain_is_told_so() {
+async fn a_preferred_wait_returns_the_result_or_the_accepted_order() {
     let bench = Bench::new(quick()).await;
     let worker = bench.work();
     let body = order("key-0001", &[]);
@@ -109,7 +107,7 @@ async fn who_prefers_to_wait_gets_the_result_and_who_waits_in_vain_is_told_so() 
     assert_eq!(header(&waited, "preference-applied"), Some("wait=20"));
     let again = place(&bench.service, "key-0001", &body, Some(SOON)).await;
     assert_eq!((again.status, &again.body), (200, &waited.body));
-    bench.desk.open(false);
+    bench.fixture.open(false);
     let body = order("key-0002", &[]);
     let short = Duration::from_millis(30);
     let in_vain = place(&bench.service, "key-0002", &body, Some(short)).await;
@@ -119,7 +117,7 @@ async fn who_prefers_to_wait_gets_the_result_and_who_waits_in_vain_is_told_so() 
     );
     // A ledger that does not answer for a moment is no reason to stop waiting.
     bench.ledger.fail("entry", 3);
-    bench.desk.open(true);
+    bench.fixture.open(true);
     let waited = place(&bench.service, "key-0002", &body, Some(SOON)).await;
     assert_eq!(
         (waited.status, header(&waited, REPLAYED)),

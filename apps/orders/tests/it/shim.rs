@@ -5,7 +5,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use consign_orders::{Asked, ExecStatus, Reason, broker};
+use consign_orders::{BrokerLookup, ExecStatus, Reason, broker};
 
 use crate::http::{options, order, send_as};
 
@@ -55,9 +55,9 @@ async fn the_example_of_a_broker_keeps_the_contract() {
     let adapter = broker(&options).await.unwrap();
     assert_eq!(
         adapter.status("desk/é 1").await,
-        Asked::Executed(Box::new(first))
+        BrokerLookup::Executed(Box::new(first))
     );
-    assert_eq!(adapter.status("desk/3").await, Asked::NotExecuted);
+    assert_eq!(adapter.status("desk/3").await, BrokerLookup::NotExecuted);
 
     let mut sell = order.clone();
     sell.side = consign_orders::Side::Sell;
@@ -73,5 +73,5 @@ async fn the_example_of_a_broker_keeps_the_contract() {
         .unwrap_err();
     assert_eq!(refused.reason, Reason::BrokerRejected, "{refused}");
     let asked = broker(&stranger).await.unwrap().status("desk/é 1").await;
-    assert!(matches!(asked, Asked::Unknown(_)), "{asked:?}");
+    assert!(matches!(asked, BrokerLookup::Unknown(_)), "{asked:?}");
 }

@@ -8,26 +8,29 @@ mod doctor;
 mod follow;
 mod harness;
 mod install;
-#[cfg(feature = "failpoints")]
 mod killed;
 mod view;
 
 use std::time::Duration;
 
-use consign_kernel::{By, Claim, Lease, MessageId, Outcome, QueuePolicy, Report, Store};
-use consign_orders::{Accepted, Client, Ended, Ledger, LedgerEntry, NewOrder, OrderKey};
+use consign_conformance::fixture::sqlite::SqliteFixture;
+use consign_kernel::{By, Claim, Lease, MessageId, Outcome, QueuePolicy, Report, prelude::*};
+use consign_orders::{
+    AcceptResult, Client, FinalResult, Ledger, LedgerEntry, NewOrder, OrderKey,
+    store::sqlite_component,
+};
 use consign_sqlite::SqliteStore;
 use serde_json::json;
 use sqlx::SqliteConnection;
 
-use self::harness::Bench;
+use self::harness::fixture;
 
 /// A store with the queue `orders`, whose messages die at the second failure.
-async fn bench() -> Bench {
-    bench_of(Bench::new().await).await
+async fn bench() -> SqliteFixture {
+    bench_of(fixture(sqlite_component()).await).await
 }
 
-async fn bench_of(bench: Bench) -> Bench {
+async fn bench_of(bench: SqliteFixture) -> SqliteFixture {
     let policy = QueuePolicy {
         attempts_max: 2,
         ..QueuePolicy::default()
@@ -49,7 +52,7 @@ fn key(n: usize) -> OrderKey {
     format!("order-{n:04}").parse().unwrap()
 }
 
-/// An order; `digest` stands for what was asked.
+/// An order; `digest` represents the request.
 fn order(n: usize, digest: &str) -> NewOrder {
     let digest = format!("sha256:{digest}");
     NewOrder {
@@ -71,9 +74,9 @@ fn order(n: usize, digest: &str) -> NewOrder {
 }
 
 /// Accepts one order; answers with its message.
-async fn accept(bench: &Bench, n: usize) -> MessageId {
+async fn accept(bench: &SqliteFixture, n: usize) -> MessageId {
     let accepted = bench.store.accept(&[order(n, "a")]).await.unwrap();
-    let [Accepted::New(entry)] = &accepted[..] else {
+    let [AcceptResult::New(entry)] = &accepted[..] else {
         panic!("{accepted:?}");
     };
     entry.outbox_id.unwrap()
@@ -85,7 +88,12 @@ async fn claim(store: &SqliteStore) -> Lease {
 }
 
 /// Claims one order and reports this about it.
-async fn report(bench: &Bench, outcome: Outcome, code: Option<&str>, ended: Option<Ended>) {
+async fn report(
+    bench: &SqliteFixture,
+    outcome: Outcome,
+    code: Option<&str>,
+    ended: Option<FinalResult>,
+) {
     let lease = claim(&bench.store).await;
     let report = Report {
         code: code.map(str::to_owned),
@@ -96,15 +104,15 @@ async fn report(bench: &Bench, outcome: Outcome, code: Option<&str>, ended: Opti
 }
 
 /// A result whose numbers no floating point could carry.
-fn ended(http_status: u16) -> Ended {
-    Ended {
+fn ended(http_status: u16) -> FinalResult {
+    FinalResult {
         http_status,
         result_digest: "sha256:r".to_owned(),
         exec_result: "{\"avg_price\": 146.12520000000000000001,  \"executed_qty\":0.10}".to_owned(),
     }
 }
 
-async fn entry(bench: &Bench, n: usize) -> LedgerEntry {
+async fn entry(bench: &SqliteFixture, n: usize) -> LedgerEntry {
     bench
         .store
         .entry(&client(), &key(n))

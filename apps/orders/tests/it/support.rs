@@ -1,11 +1,11 @@
-//! A store, a broker, and what stands between them.
+//! A store, a broker, and the app between them.
 
-pub(crate) mod desk;
+pub(crate) mod fixture;
 pub(crate) mod watched;
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{Attempt, By, ManualClock, QueueName, Store};
+use consign_kernel::{Attempt, By, ManualClock, QueueName, prelude::*};
 use consign_orders::{
     Answer, Client, Ledger, LedgerEntry, LedgerStatus, OrderKey, OrderService, OrderSink,
     OrdersOptions, PlaceCall, queue_policy, queue_work,
@@ -16,7 +16,7 @@ use consign_worker::{Worker, WorkerHandle, WorkerOptions};
 use serde_json::{Map, Value};
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
-use self::{desk::Desk, watched::Watched};
+use self::{fixture::Fixture, watched::WatchedLedger};
 
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
@@ -37,8 +37,8 @@ pub(crate) fn quick() -> OrdersOptions {
 /// Everything there is, over one file.
 pub(crate) struct Bench {
     pub(crate) store: Arc<SqliteStore>,
-    pub(crate) ledger: Arc<Watched>,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) ledger: Arc<WatchedLedger>,
+    pub(crate) fixture: Arc<Fixture>,
     pub(crate) options: OrdersOptions,
     pub(crate) service: Arc<OrderService>,
     /// Set where the store's time does not go by itself.
@@ -48,12 +48,12 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) async fn new(options: OrdersOptions) -> Self {
-        Self::with(options, Desk::default(), None).await
+        Self::with(options, Fixture::default(), None).await
     }
 
     pub(crate) async fn with(
         options: OrdersOptions,
-        desk: Desk,
+        fixture: Fixture,
         clock: Option<ManualClock>,
     ) -> Self {
         options.validate().unwrap();
@@ -73,13 +73,13 @@ impl Bench {
         let by = By::new("test", "a queue for orders");
         let policy = queue_policy(&options);
         store.put_queue(&queue(), &policy, &by).await.unwrap();
-        let ledger = Arc::new(Watched::new(Arc::clone(&store)));
-        let desk = Arc::new(desk);
-        let service = OrderService::new(ledger.clone(), desk.clone(), &options);
+        let ledger = Arc::new(WatchedLedger::new(Arc::clone(&store)));
+        let fixture = Arc::new(fixture);
+        let service = OrderService::new(ledger.clone(), fixture.clone(), &options);
         Self {
             store,
             ledger,
-            desk,
+            fixture,
             options,
             service: Arc::new(service),
             clock,
@@ -89,11 +89,11 @@ impl Bench {
 
     /// The same store and broker with a server process of its own.
     pub(crate) fn another_service(&self) -> OrderService {
-        OrderService::new(self.ledger.clone(), self.desk.clone(), &self.options)
+        OrderService::new(self.ledger.clone(), self.fixture.clone(), &self.options)
     }
 
     pub(crate) fn sink(&self) -> OrderSink {
-        OrderSink::new(self.ledger.clone(), self.desk.clone(), &self.options)
+        OrderSink::new(self.ledger.clone(), self.fixture.clone(), &self.options)
     }
 
     pub(crate) fn work(&self) -> WorkerHandle {
@@ -125,7 +125,7 @@ impl Bench {
 
     /// The row once it is final.
     pub(crate) async fn finished(&self, key: &str) -> LedgerEntry {
-        eventually_some(&format!("{key} comes to an end"), SOON, async || {
+        eventually_some(&format!("{key} ends"), SOON, async || {
             let entry = self.entry(key).await?;
             (entry.status != LedgerStatus::Accepted).then_some(entry)
         })
@@ -145,7 +145,7 @@ impl Bench {
         codes.map(Option::unwrap_or_default).collect()
     }
 
-    /// What somebody does to the file.
+    /// Writes to the file outside the app.
     pub(crate) async fn sql(&self, statement: &str) -> u64 {
         let url = format!("sqlite:{}", self.folder.path().join("orders.db").display());
         let mut connection = SqliteConnection::connect(&url).await.unwrap();

@@ -1,24 +1,24 @@
-//! Orders that are not sent, because the ledger says something else.
+//! Orders that are not sent because of their state in the ledger.
 
-use consign_kernel::{AttemptOutcome, ManualClock, StateKind, Store};
+use consign_kernel::{AttemptOutcome, ManualClock, StateKind, prelude::*};
 use consign_orders::{Adapter, LedgerStatus, OrdersOptions};
 use consign_testkit::eventually;
 use jiff::SignedDuration;
 
-use crate::support::{Bench, SOON, desk::Desk, quick};
+use crate::support::{Bench, SOON, fixture::Fixture, quick};
 
-/// Lets a worker come to an end with the only message there is.
+/// Runs a worker until the only message is finished.
 async fn worked_off(bench: &Bench, state: StateKind) {
     let id = consign_kernel::MessageId(1);
     let worker = bench.work();
-    eventually("the message comes to an end", SOON, async || {
+    eventually("the message ends", SOON, async || {
         let found = bench.store.explain(id).await.unwrap();
         found.is_some_and(|found| found.state.kind() == state)
     })
     .await;
     worker.drain();
     worker.finished().await;
-    assert_eq!(bench.desk.sent(), [], "nothing is sent");
+    assert_eq!(bench.fixture.sent(), [], "nothing is sent");
 }
 
 async fn last_attempt(bench: &Bench) -> (AttemptOutcome, String) {
@@ -26,10 +26,8 @@ async fn last_attempt(bench: &Bench) -> (AttemptOutcome, String) {
     let attempt = history.unwrap().pop().unwrap();
     (attempt.outcome, attempt.code.unwrap())
 }
-
-/// W-105, O-09: the ledger knows the result already.
 #[tokio::test]
-async fn w105_an_order_the_ledger_knows_as_executed_is_synced_and_not_sent() {
+async fn an_order_executed_in_the_ledger_is_synced_and_not_sent() {
     let bench = Bench::new(quick()).await;
     bench.place("key-0001", &[]).await;
     let done = "UPDATE idempo_ledger SET status = 'succeeded', http_status = 200, \
@@ -46,10 +44,8 @@ async fn w105_an_order_the_ledger_knows_as_executed_is_synced_and_not_sent() {
         "as it was"
     );
 }
-
-/// O-09: the ledger knows that it failed.
 #[tokio::test]
-async fn o09_an_order_the_ledger_knows_as_failed_is_aborted_and_not_sent() {
+async fn an_order_failed_in_the_ledger_is_aborted_and_not_sent() {
     let bench = Bench::new(quick()).await;
     bench.place("key-0001", &[]).await;
     let failed = "UPDATE idempo_ledger SET status = 'failed', http_status = 504, \
@@ -65,10 +61,8 @@ async fn o09_an_order_the_ledger_knows_as_failed_is_aborted_and_not_sent() {
         "as it was"
     );
 }
-
-/// O-12: another order under the key.
 #[tokio::test]
-async fn o12_another_digest_in_the_ledger_aborts_and_leaves_the_row_alone() {
+async fn another_digest_in_the_ledger_aborts_and_leaves_the_row_alone() {
     let bench = Bench::new(quick()).await;
     bench.place("key-0001", &[]).await;
     let other = "UPDATE idempo_ledger SET request_digest = 'sha256:other'";
@@ -79,10 +73,8 @@ async fn o12_another_digest_in_the_ledger_aborts_and_leaves_the_row_alone() {
     assert_eq!(last_attempt(&bench).await, conflict);
     assert_eq!(bench.entry("key-0001").await, before);
 }
-
-/// O-12, CO-40: no row.
 #[tokio::test]
-async fn o12_without_a_row_in_the_ledger_nothing_is_sent() {
+async fn without_a_row_in_the_ledger_nothing_is_sent() {
     let bench = Bench::new(quick()).await;
     bench.place("key-0001", &[]).await;
     assert_eq!(bench.sql("DELETE FROM idempo_ledger").await, 1);
@@ -107,15 +99,14 @@ async fn a_message_that_is_not_the_one_of_the_ledger_is_not_sent() {
     }
 }
 
-/// O-19, CO-34.
 #[tokio::test]
-async fn o19_an_order_that_waited_too_long_is_not_sent() {
+async fn an_order_that_waited_too_long_is_not_sent() {
     let clock = ManualClock::at("2026-11-16T00:00:00Z".parse().unwrap());
     let options = OrdersOptions {
         order_max_age_sec: 60,
         ..quick()
     };
-    let bench = Bench::with(options, Desk::default(), Some(clock)).await;
+    let bench = Bench::with(options, Fixture::default(), Some(clock)).await;
     bench.place("key-0001", &[]).await;
     let clock = bench.clock.as_ref().unwrap();
     clock.advance(SignedDuration::from_secs(60));
@@ -131,10 +122,8 @@ async fn o19_an_order_that_waited_too_long_is_not_sent() {
     assert_eq!(replay.status, 410);
     assert!(replay.body.contains("ORDER_EXPIRED"), "{replay:?}");
 }
-
-/// O-11, CO-41: a stored order that cannot be read.
 #[tokio::test]
-async fn o11_a_damaged_order_is_aborted_and_the_ledger_says_422() {
+async fn a_damaged_order_is_aborted_and_recorded_as_422() {
     let damages = [
         "UPDATE message SET payload = json_set(payload, '$.body', 'no order')",
         "UPDATE message SET payload = json_remove(payload, '$.order')",
@@ -145,7 +134,7 @@ async fn o11_a_damaged_order_is_aborted_and_the_ledger_says_422() {
     for damage in damages {
         let bench = Bench::new(quick()).await;
         bench.place("key-0001", &[]).await;
-        // Only somebody who takes the guards down can do this.
+        // Possible only with the triggers disabled.
         let statement = format!("DROP TRIGGER IF EXISTS message_update; {damage}");
         bench.sql(&statement).await;
         worked_off(&bench, StateKind::Dead).await;
@@ -181,7 +170,7 @@ async fn an_order_accepted_for_another_adapter_is_not_sent() {
     worker.finished().await;
     let returned = (AttemptOutcome::Retry, "misdirected".to_owned());
     assert_eq!(last_attempt(&bench).await, returned);
-    assert_eq!(bench.desk.sent(), []);
+    assert_eq!(bench.fixture.sent(), []);
     let entry = bench.entry("key-0001").await.unwrap();
     assert_eq!(entry.status, LedgerStatus::Accepted);
 }

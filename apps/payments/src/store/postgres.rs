@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::{
     ClaimedPayments, CompleteAnswer, Completion, EnqueueAnswer, ImportReport, InFlight, NewPayment,
-    OutboxId, PaymentFilter, PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired,
+    OutboxId, PaymentFilter, PaymentView, Payments, PaymentsStatus, Reconciliation, RepairResult,
 };
 
 /// The tables, functions and hooks of payments, for `PostgresOptions::components`.
@@ -31,6 +31,7 @@ pub const COMPONENT: Component = Component {
         (5, "views", "postgres/migrations/0005_views.sql"),
         (6, "import", "postgres/migrations/0006_import.sql"),
         (7, "roles", "postgres/migrations/0007_roles.sql"),
+        (8, "retention", "postgres/migrations/0008_retention.sql"),
     ],
     checks: &[("payments", include_str!("postgres/sql/doctor_payments.sql"))],
 };
@@ -77,16 +78,16 @@ impl Payments for PostgresStore {
         complete::complete(self, token, worker, completions).await
     }
 
-    async fn witness_payments(
+    async fn record_late_payments(
         &self,
         token: Token,
         worker: &str,
         completions: &[Completion],
     ) -> Result<Vec<OutboxId>> {
-        complete::witness_payments(self, token, worker, completions).await
+        complete::record_late_payments(self, token, worker, completions).await
     }
 
-    async fn repair(&self, limit: u32) -> Result<Vec<Repaired>> {
+    async fn repair(&self, limit: u32) -> Result<Vec<RepairResult>> {
         complete::repair(self, limit).await
     }
 

@@ -4,28 +4,24 @@ mod complete;
 mod component;
 mod doctor;
 mod enqueue;
+mod late;
 mod reconcile;
 mod rows;
-mod witness;
 
-use std::{
-    ops::{Deref, DerefMut},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::{Cursor, Error, MessageId, Page, Payload, Result, Token};
 use consign_sqlite::{
     Component, SqliteStore,
-    extension::{Work, chance, fail, snapshot, within, write, write_unopened},
+    extension::{Work, chance, extend_work, kill_at, snapshot, within, write, write_unopened},
 };
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
 use crate::{
     ClaimedPayments, CompleteAnswer, Completion, EnqueueAnswer, InFlight, NewPayment, OutboxId,
-    PaymentFilter, PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired, claim_of,
+    PaymentFilter, PaymentView, Payments, PaymentsStatus, Reconciliation, RepairResult, claim_of,
 };
 
 /// The text of a statement under `sqlite/sql/`.
@@ -49,19 +45,7 @@ pub fn component() -> Arc<dyn Component> {
 /// The engine's transaction with the operations of payments.
 struct PaymentWork<'w, 'c>(&'w mut Work<'c>);
 
-impl<'c> Deref for PaymentWork<'_, 'c> {
-    type Target = Work<'c>;
-
-    fn deref(&self) -> &Work<'c> {
-        self.0
-    }
-}
-
-impl<'c> DerefMut for PaymentWork<'_, 'c> {
-    fn deref_mut(&mut self) -> &mut Work<'c> {
-        self.0
-    }
-}
+extend_work!(PaymentWork);
 
 #[async_trait]
 impl Payments for SqliteStore {
@@ -69,7 +53,7 @@ impl Payments for SqliteStore {
         let answers = write_unopened!(self, "enqueue payments", (payments), |work| async {
             PaymentWork(work).enqueue_payments(&payments).await
         })?;
-        fail::point("payments_committed");
+        kill_at("payments_committed");
         Ok(answers)
     }
 
@@ -103,7 +87,7 @@ impl Payments for SqliteStore {
         let claim = claim_of(limit, worker, lease)?;
         match self.take(&claim, begin).await {
             Ok(lease) => lease.map(ClaimedPayments::of).transpose(),
-            // Nobody has enqueued yet.
+            // The queue does not exist before the first enqueue.
             Err(Error::UnknownQueue { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -128,7 +112,7 @@ impl Payments for SqliteStore {
         )
     }
 
-    async fn witness_payments(
+    async fn record_late_payments(
         &self,
         token: Token,
         worker: &str,
@@ -136,17 +120,17 @@ impl Payments for SqliteStore {
     ) -> Result<Vec<OutboxId>> {
         write!(
             self,
-            "keep results of payments",
+            "store late results of payments",
             (worker, completions),
             |work| async {
                 PaymentWork(work)
-                    .witness_payments(token, &worker, &completions)
+                    .record_late_payments(token, &worker, &completions)
                     .await
             }
         )
     }
 
-    async fn repair(&self, limit: u32) -> Result<Vec<Repaired>> {
+    async fn repair(&self, limit: u32) -> Result<Vec<RepairResult>> {
         write!(self, "repair leases of payments", (), |work| async {
             PaymentWork(work).repair(limit).await
         })
@@ -174,8 +158,8 @@ impl Payments for SqliteStore {
     }
 }
 
-/// Enqueues payments inside the caller's own transaction on the same file, as
-/// [`SqliteStore::enqueue_in`] does with messages.
+/// Enqueues payments inside the caller's own transaction on the same file, like
+/// [`SqliteStore::enqueue_in`] for messages.
 pub async fn enqueue_payments_in(
     store: &SqliteStore,
     connection: &mut SqliteConnection,

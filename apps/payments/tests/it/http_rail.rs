@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use consign_kernel::Fence;
 use consign_payments::{
-    DISPATCH_ERROR, DISPATCH_TIMEOUT, Dispatch, HttpRail, Known, OutboxId, PaymentsOptions, Rail,
-    RailReply, Secret, Submitted,
+    DISPATCH_ERROR, DISPATCH_TIMEOUT, Dispatch, HttpRail, OutboxId, PaymentsOptions, Rail,
+    RailLookup, RailReply, Secret, SubmitResult,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -54,7 +54,7 @@ async fn a_request_carries_its_reference_and_exact_amount() {
     };
     let http = HttpRail::new(&options).unwrap();
     let submitted = http.submit(&dispatch(), LIMIT).await;
-    assert_eq!(submitted, Submitted::Replied(accepted()));
+    assert_eq!(submitted, SubmitResult::Replied(accepted()));
     assert!(!format!("{http:?}").contains("tulip"));
 
     let request = rail.requests().await.remove(0);
@@ -80,7 +80,7 @@ async fn a_request_carries_its_reference_and_exact_amount() {
     assert_eq!(body.get("fence"), None);
 }
 
-/// P-15, P-16: whether the request has left decides what a failure means.
+/// Whether the request has left decides what a failure means.
 #[tokio::test]
 async fn silence_and_broken_lines_are_uncertain_once_it_has_left() {
     for (act, code) in [
@@ -90,12 +90,12 @@ async fn silence_and_broken_lines_are_uncertain_once_it_has_left() {
         let rail = FakeRail::start([act.clone()]).await;
         let http = HttpRail::new(&rail.options()).unwrap();
         match http.submit(&dispatch(), LIMIT).await {
-            Submitted::Lost { code: told, .. } => assert_eq!(told, code, "{act:?}"),
+            SubmitResult::Lost { code: reported, .. } => assert_eq!(reported, code, "{act:?}"),
             other => panic!("{act:?}: {other:?}"),
         }
         assert_eq!(rail.requests().await.len(), 1, "never sent twice by itself");
     }
-    // Nobody listens at a port that was just given back.
+    // The port was just released, so nothing listens there.
     let closed = FakeRail::start([]).await.options();
     let nobody = PaymentsOptions {
         rail_url: Some("http://127.0.0.1:1/pay".to_owned()),
@@ -106,7 +106,7 @@ async fn silence_and_broken_lines_are_uncertain_once_it_has_left() {
     assert!(
         matches!(
             &submitted,
-            Submitted::NotSent {
+            SubmitResult::NotSent {
                 code: DISPATCH_ERROR,
                 ..
             }
@@ -123,19 +123,19 @@ async fn a_redirect_is_not_followed_and_an_endless_answer_not_read() {
     let rail = FakeRail::start([elsewhere, endless, busy]).await;
     let http = HttpRail::new(&rail.options()).unwrap();
     let first = http.submit(&dispatch(), LIMIT).await;
-    assert!(matches!(first, Submitted::NotSent { .. }), "{first:?}");
+    assert!(matches!(first, SubmitResult::NotSent { .. }), "{first:?}");
     let second = http.submit(&dispatch(), LIMIT).await;
-    assert!(matches!(second, Submitted::Lost { .. }), "{second:?}");
+    assert!(matches!(second, SubmitResult::Lost { .. }), "{second:?}");
     let third = http.submit(&dispatch(), LIMIT).await;
     let wait = Some(Duration::from_secs(7));
     assert!(
-        matches!(third, Submitted::NotNow { retry_in, .. } if retry_in == wait),
+        matches!(third, SubmitResult::NotNow { retry_in, .. } if retry_in == wait),
         "{third:?}"
     );
 }
 
 #[tokio::test]
-async fn a_rail_is_asked_by_reference() {
+async fn a_rail_is_queried_by_reference() {
     let rail = FakeRail::start([
         answer(200, json!({"success": true, "rail_reference": "R-1"})),
         answer(404, json!({"found": false})),
@@ -144,11 +144,14 @@ async fn a_rail_is_asked_by_reference() {
     ])
     .await;
     let http = HttpRail::new(&rail.options()).unwrap();
-    assert_eq!(http.query(ID, LIMIT).await, Known::Found(accepted()));
-    assert_eq!(http.query(ID, LIMIT).await, Known::NotFound);
+    assert_eq!(http.query(ID, LIMIT).await, RailLookup::Found(accepted()));
+    assert_eq!(http.query(ID, LIMIT).await, RailLookup::NotFound);
     for why in ["a page that is not there", "silence"] {
         let known = http.query(ID, LIMIT).await;
-        assert!(matches!(known, Known::CannotTell(_)), "{why}: {known:?}");
+        assert!(
+            matches!(known, RailLookup::CannotTell(_)),
+            "{why}: {known:?}"
+        );
     }
     let requests = rail.requests().await;
     assert!(requests[0].starts_with(&format!("GET /pay/{ID} HTTP/1.1")));

@@ -6,7 +6,7 @@ use consign_payments::{Answer, PayCall, PaymentService, Payments, PaymentsOption
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::support::Shop;
+use crate::support::Fixture;
 
 const TENANT: &str = "0190f3a2-7b1c-7000-8000-00000000000a";
 
@@ -24,8 +24,8 @@ fn request() -> Value {
     })
 }
 
-async fn service() -> (Shop, PaymentService) {
-    let shop = Shop::new().await;
+async fn service() -> (Fixture, PaymentService) {
+    let shop = Fixture::new().await;
     let payments = Arc::clone(&shop.store) as Arc<dyn Payments>;
     (
         shop,
@@ -43,7 +43,7 @@ async fn pay(service: &PaymentService, tenant_id: Option<Uuid>, body: &Value) ->
     service.pay(call).await
 }
 
-/// B9, P-18, CP-28: a repeated POST returns the first outbox_id.
+/// A repeated POST returns the first outbox_id.
 #[tokio::test]
 async fn a_payment_is_acknowledged_once_it_is_there() {
     let (_shop, service) = service().await;
@@ -112,8 +112,8 @@ async fn refusals_have_their_codes() {
     ];
     for (tenant_id, body, status, code) in table {
         let answer = pay(&service, tenant_id, &body).await;
-        let told = answer.body["error"].as_str().unwrap_or_default();
-        assert_eq!((answer.status, told), (status, code), "{}", answer.body);
+        let reported = answer.body["error"].as_str().unwrap_or_default();
+        assert_eq!((answer.status, reported), (status, code), "{}", answer.body);
         assert!(answer.body["message"].is_string());
     }
     let invalid = pay(&service, None, &with("amount_minor", json!(0))).await;

@@ -1,5 +1,4 @@
-//! Payments over SQL, as a worker in any language sees them: the scenarios P-01 to P-23 of the
-//! protocol, as far as they are about the database.
+//! Payments over SQL, as a worker in any language sees them.
 
 mod claim;
 mod complete;
@@ -31,14 +30,14 @@ use self::harness::{database, frozen_database};
 const SOON: Duration = Duration::from_secs(20);
 
 /// A database with the payment protocol, and one connection to it.
-struct Desk {
+struct Fixture {
     database: TestDatabase,
     connection: PgConnection,
 }
 
 /// A payment in a lease.
 #[derive(Clone, Debug)]
-struct Claimed {
+struct ClaimedRow {
     outbox_id: Uuid,
     sequence_id: i64,
     attempt_count: i32,
@@ -47,15 +46,15 @@ struct Claimed {
 }
 
 /// An attempt: its number, its state, its `error_code`.
-type Attempted = (i32, String, Option<String>);
+type AttemptRow = (i32, String, Option<String>);
 
-impl Desk {
+impl Fixture {
     /// The clock runs.
     async fn open() -> Self {
         Self::at(database().await).await
     }
 
-    /// The clock stands still until [`pass`](Self::pass).
+    /// The clock is fixed until [`pass`](Self::pass).
     async fn frozen() -> Self {
         Self::at(frozen_database().await).await
     }
@@ -117,14 +116,14 @@ impl Desk {
         .unwrap()
     }
 
-    async fn claim(&mut self, batch: i32, worker: &str, seconds: i32) -> Vec<Claimed> {
+    async fn claim(&mut self, batch: i32, worker: &str, seconds: i32) -> Vec<ClaimedRow> {
         claim(&mut self.connection, batch, worker, seconds)
             .await
             .unwrap()
     }
 
     /// Claims the one payment that is due.
-    async fn claim_one(&mut self, worker: &str, seconds: i32) -> Claimed {
+    async fn claim_one(&mut self, worker: &str, seconds: i32) -> ClaimedRow {
         let mut claimed = self.claim(10, worker, seconds).await;
         assert_eq!(claimed.len(), 1);
         claimed.remove(0)
@@ -132,14 +131,14 @@ impl Desk {
 
     async fn complete(
         &mut self,
-        claimed: &Claimed,
+        claimed: &ClaimedRow,
         worker: &str,
         state: &str,
     ) -> Result<(i32, String), sqlx::Error> {
         complete(&mut self.connection, claimed, worker, state).await
     }
 
-    async fn attempts(&mut self, id: Uuid) -> Vec<Attempted> {
+    async fn attempts(&mut self, id: Uuid) -> Vec<AttemptRow> {
         let rows = sqlx::query(
             "SELECT attempt_no, state::text, error_code FROM consign.payment_outbox_attempts
              WHERE outbox_id = $1 ORDER BY attempt_no",
@@ -159,7 +158,7 @@ impl Desk {
 
     /// What `doctor` finds, by code.
     async fn findings(&self) -> Vec<String> {
-        use consign_kernel::Store as _;
+        use consign_kernel::prelude::*;
         let store = harness::connect(&self.database).await;
         let findings = store.doctor().await.unwrap();
         findings.into_iter().map(|finding| finding.code).collect()
@@ -171,14 +170,14 @@ async fn claim(
     batch: i32,
     worker: &str,
     seconds: i32,
-) -> Result<Vec<Claimed>, sqlx::Error> {
+) -> Result<Vec<ClaimedRow>, sqlx::Error> {
     let rows = sqlx::query("SELECT * FROM consign.claim_outbox_batch($1, $2, $3)")
         .bind(batch)
         .bind(worker)
         .bind(seconds)
         .fetch_all(connection)
         .await?;
-    let claimed = |row: &PgRow| Claimed {
+    let claimed = |row: &PgRow| ClaimedRow {
         outbox_id: row.get("outbox_id"),
         sequence_id: row.get("sequence_id"),
         attempt_count: row.get("attempt_count"),
@@ -188,10 +187,10 @@ async fn claim(
     Ok(rows.iter().map(claimed).collect())
 }
 
-/// Completes under the reference `rail-<outbox_id>`; failures say `RAIL_DOWN`.
+/// Completes under the reference `rail-<outbox_id>`; failures have the code `RAIL_DOWN`.
 async fn complete(
     connection: &mut PgConnection,
-    claimed: &Claimed,
+    claimed: &ClaimedRow,
     worker: &str,
     state: &str,
 ) -> Result<(i32, String), sqlx::Error> {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::Store;
+use consign_kernel::{Store, prelude::*};
 use consign_payments::{
     AttemptState::{self, Dispatched, Failed, Retryable},
     OutboxId, PaymentState, Payments, Rail, RailSink, Rails, SimulatedRail, queue,
@@ -11,9 +11,9 @@ use consign_testkit::eventually;
 use consign_worker::{QueueWork, Sink, Worker, WorkerHandle, WorkerOptions};
 use serde_json::json;
 
-use crate::support::{Act, FakeRail, SOON, Shop, answer, payload};
+use crate::support::{Act, FakeRail, Fixture, SOON, answer, payload};
 
-fn work(shop: &Shop, rail: Arc<dyn Rail>) -> WorkerHandle {
+fn work(shop: &Fixture, rail: Arc<dyn Rail>) -> WorkerHandle {
     let sink: Arc<dyn Sink> = Arc::new(RailSink::new(Rails::new(rail, ["PAYMENT"])));
     let options = WorkerOptions {
         poll_min: Duration::from_millis(2),
@@ -24,7 +24,7 @@ fn work(shop: &Shop, rail: Arc<dyn Rail>) -> WorkerHandle {
     Worker::start(store, vec![QueueWork::new(queue(), sink)], options)
 }
 
-async fn comes_to(shop: &Shop, id: OutboxId, state: PaymentState) {
+async fn ends_in(shop: &Fixture, id: OutboxId, state: PaymentState) {
     let what = format!("payment {id} is {state}");
     eventually(&what, SOON, async || {
         let found = shop.store.payment(id).await.unwrap().unwrap();
@@ -33,7 +33,7 @@ async fn comes_to(shop: &Shop, id: OutboxId, state: PaymentState) {
     .await;
 }
 
-async fn story(shop: &Shop, id: OutboxId) -> Vec<AttemptState> {
+async fn story(shop: &Fixture, id: OutboxId) -> Vec<AttemptState> {
     let attempts = shop.store.payment_attempts(id).await.unwrap().unwrap();
     attempts.iter().map(|attempt| attempt.state).collect()
 }
@@ -83,7 +83,7 @@ const SCENARIOS: [Line; 9] = [
         2,
         1,
     ),
-    // Asked, not sent again.
+    // Queried, not sent again.
     (
         "SIMULATE_LOST_REPLY",
         PaymentState::Dispatched,
@@ -114,17 +114,16 @@ const SCENARIOS: [Line; 9] = [
     ),
 ];
 
-/// EXW, P-15, P-16, P-17.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_scenario_comes_to_its_end_and_is_paid_at_most_once() {
-    let shop = Shop::new().await;
+async fn every_scenario_ends_and_is_paid_at_most_once() {
+    let shop = Fixture::new().await;
     let rail = Arc::new(SimulatedRail::new());
     let worker = work(&shop, Arc::clone(&rail) as Arc<dyn Rail>);
     for (n, (scenario, state, attempts, submissions, executions)) in
         SCENARIOS.into_iter().enumerate()
     {
         let id = shop.enqueue(n, payload(scenario)).await;
-        comes_to(&shop, id, state).await;
+        ends_in(&shop, id, state).await;
         assert_eq!(story(&shop, id).await, attempts, "{scenario}");
         assert_eq!(rail.submissions(id), submissions, "{scenario}");
         assert_eq!(rail.executions(id), executions, "{scenario}");
@@ -154,17 +153,15 @@ async fn every_scenario_comes_to_its_end_and_is_paid_at_most_once() {
     );
     assert_eq!(shop.store.doctor().await.unwrap(), []);
 }
-
-/// P-15: with no call made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_that_cannot_be_made_fails_without_a_call() {
-    let shop = Shop::new().await;
+    let shop = Fixture::new().await;
     let rail = Arc::new(SimulatedRail::new());
     let worker = work(&shop, Arc::clone(&rail) as Arc<dyn Rail>);
     let id = shop
         .enqueue(1, json!({"amount_minor": 1.5, "currency_code": "ZMW"}))
         .await;
-    comes_to(&shop, id, PaymentState::Failed).await;
+    ends_in(&shop, id, PaymentState::Failed).await;
     let attempts = shop.store.payment_attempts(id).await.unwrap().unwrap();
     assert_eq!(attempts[0].error_code.as_deref(), Some("INVALID_AMOUNT"));
     assert_eq!(rail.submissions(id), 0);
@@ -172,20 +169,20 @@ async fn a_payment_that_cannot_be_made_fails_without_a_call() {
     worker.finished().await;
 }
 
-/// P-16 over HTTP: the reply is lost, the rail is asked by reference, nothing is sent again.
+/// The reply is lost, the rail is queried by reference, nothing is sent again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_reply_over_http_is_asked_about() {
+async fn a_lost_reply_over_http_is_queried() {
     let fake = FakeRail::start([
         Act::HangUp,
         answer(200, json!({"found": true, "pending": true})),
         answer(200, json!({"success": true, "rail_reference": "R-9"})),
     ])
     .await;
-    let shop = Shop::new().await;
+    let shop = Fixture::new().await;
     let rails = fake.options().rails().unwrap();
     let worker = work(&shop, Arc::clone(rails.get("PAYMENT").unwrap()));
     let id = shop.enqueue(1, payload("SIMULATE_SUCCESS")).await;
-    comes_to(&shop, id, PaymentState::Dispatched).await;
+    ends_in(&shop, id, PaymentState::Dispatched).await;
     worker.drain();
     worker.finished().await;
     let requests = fake.requests().await;

@@ -7,7 +7,7 @@ use std::{
 
 use consign_kernel::Fence;
 use consign_payments::{
-    Dispatch, HttpRail, Known, OutboxId, PaymentsOptions, Rail, RailKind, Secret, Submitted,
+    Dispatch, HttpRail, OutboxId, PaymentsOptions, Rail, RailKind, RailLookup, Secret, SubmitResult,
 };
 use uuid::Uuid;
 
@@ -70,7 +70,7 @@ async fn the_example_of_a_rail_keeps_the_contract() {
     let shim = Shim::start();
     let rail = HttpRail::new(&shim.options()).unwrap();
     let first = rail.submit(&payment(1, 1_250, 7), SOON).await;
-    let Submitted::Replied(reply) = &first else {
+    let SubmitResult::Replied(reply) = &first else {
         panic!("{first:?}")
     };
     assert!(
@@ -80,17 +80,17 @@ async fn the_example_of_a_rail_keeps_the_contract() {
     let again = rail.submit(&payment(1, 1_250, 8), SOON).await;
     assert_eq!(again, first, "a reference is paid once");
     let known = rail.query(payment(1, 0, 0).reference, SOON).await;
-    assert_eq!(known, Known::Found(reply.clone()));
+    assert_eq!(known, RailLookup::Found(reply.clone()));
     let late = rail.submit(&payment(1, 1_250, 7), SOON).await;
     assert!(
-        matches!(late, Submitted::Lost { .. }),
+        matches!(late, SubmitResult::Lost { .. }),
         "an older lease: {late:?}"
     );
     let unknown = rail.query(payment(2, 0, 0).reference, SOON).await;
-    assert_eq!(unknown, Known::NotFound);
+    assert_eq!(unknown, RailLookup::NotFound);
     let refused = rail.submit(&payment(3, 2_000_000, 9), SOON).await;
     let code = match &refused {
-        Submitted::Replied(reply) => reply.error_code.as_deref(),
+        SubmitResult::Replied(reply) => reply.error_code.as_deref(),
         other => panic!("{other:?}"),
     };
     assert_eq!(code, Some("INSUFFICIENT_FUNDS"));
@@ -102,12 +102,15 @@ async fn the_example_of_a_rail_keeps_the_contract() {
         };
         let stranger = HttpRail::new(&options).unwrap();
         let refused = stranger.submit(&payment(4, 1, 9), SOON).await;
-        assert!(matches!(refused, Submitted::NotSent { .. }), "{refused:?}");
+        assert!(
+            matches!(refused, SubmitResult::NotSent { .. }),
+            "{refused:?}"
+        );
     }
 }
 
 #[tokio::test]
-async fn credentials_come_from_files() {
+async fn credentials_are_read_from_files() {
     let shim = Shim::start();
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
@@ -124,7 +127,7 @@ async fn credentials_come_from_files() {
     };
     let rail = HttpRail::new(&options).unwrap();
     let paid = rail.submit(&payment(1, 1_250, 7), SOON).await;
-    assert!(matches!(paid, Submitted::Replied(_)), "{paid:?}");
+    assert!(matches!(paid, SubmitResult::Replied(_)), "{paid:?}");
     let both = PaymentsOptions {
         rail_token: Some(Secret::new("tulip")),
         ..options.clone()

@@ -1,8 +1,8 @@
-//! A store in a file, and a rail that answers what it is told to.
+//! A store in a file, and a scripted rail.
 
 use std::{collections::VecDeque, path::Path, sync::Arc, time::Duration};
 
-use consign_kernel::{By, QueuePolicy, Store};
+use consign_kernel::{By, QueuePolicy, prelude::*};
 use consign_payments::{
     EnqueueAnswer, NewPayment, OutboxId, Payments, PaymentsOptions, RailKind, queue, queue_policy,
     store,
@@ -20,12 +20,12 @@ use tokio::{
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// A store with the queue `payments`, quick to try again.
-pub(crate) struct Shop {
+pub(crate) struct Fixture {
     directory: TempDir,
     pub(crate) store: Arc<SqliteStore>,
 }
 
-impl Shop {
+impl Fixture {
     pub(crate) async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("queue.db");
@@ -81,7 +81,7 @@ pub(crate) fn payload(scenario: &str) -> Value {
 pub(crate) enum Act {
     /// Answers with a status, more headers and a body.
     Answer(u16, &'static str, String),
-    /// Takes the request and says nothing.
+    /// Takes the request and does not answer.
     Silence,
     /// Takes the request and hangs up.
     HangUp,
@@ -91,7 +91,7 @@ pub(crate) fn answer(status: u16, body: Value) -> Act {
     Act::Answer(status, "", body.to_string())
 }
 
-/// An HTTP server that acts as told, one act per request, and remembers the requests.
+/// A scripted HTTP server, one act per request; records the requests.
 pub(crate) struct FakeRail {
     pub(crate) address: String,
     acts: Arc<Mutex<VecDeque<Act>>>,
@@ -137,13 +137,13 @@ async fn serve(mut stream: TcpStream, acts: &Mutex<VecDeque<Act>>, requests: &Mu
     };
     requests.lock().await.push(request);
     let act = acts.lock().await.pop_front();
-    match act.expect("a request nobody expected") {
+    match act.expect("an unexpected request") {
         Act::Answer(status, headers, body) => {
             let length = body.len();
             let text = format!(
                 "HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
             );
-            // Whoever asked may be gone.
+            // The client may have disconnected.
             drop(stream.write_all(text.as_bytes()).await);
         }
         Act::Silence => std::future::pending().await,

@@ -1,7 +1,7 @@
-//! The program `git`, told to trust nobody.
+//! The program `git`, isolated from foreign configuration.
 //!
-//! Neither hooks nor programs that a repository's configuration names are run; settings of the user
-//! and the system do not count, so that the same repository says the same on every machine.
+//! Hooks and programs named in a repository's configuration are not run; user and system settings
+//! are ignored, so that the same repository gives the same result on every machine.
 
 use std::{
     io,
@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use consign_redact::Secret;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
@@ -22,21 +23,21 @@ use tokio::{
 
 use crate::{ScmError, environment};
 
-/// What is kept of what a program complains about.
+/// Maximum stored stderr output.
 const STDERR_BYTES_MAX: usize = 8 << 10;
 const PIECE_BYTES: usize = 8 << 10;
-/// What a program said is read as soon as it has ended, unless somebody it left behind goes on talking.
-const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
-/// Git tells how a transfer goes on, but not while it looks over what it got. It may be silent for so
-/// many times as long as a connection may, for which http and ssh see.
-const SILENCES: u32 = 10;
-/// What Git adds to everything that goes wrong elsewhere: the cause stands before it.
+/// How long stderr is read after the program ended: a process left behind may keep it open.
+const STDERR_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Git reports progress of a transfer, but not while it checks the received pack. It may be silent
+/// this many times longer than a connection, which http and ssh supervise.
+const SILENCE_FACTOR: u32 = 10;
+/// Lines that Git adds to every remote failure; the cause precedes them.
 const BOILERPLATE: [&str; 3] = [
     "Could not read from remote repository",
     "Please make sure you have the correct access rights",
     "and the repository exists.",
 ];
-/// What is taken of an answer that is read whole.
+/// Maximum size of an answer that is read whole.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 const ENVIRONMENT: [(&str, &str); 9] = [
     ("LC_ALL", "C"),
@@ -44,13 +45,13 @@ const ENVIRONMENT: [(&str, &str); 9] = [
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
     ("GIT_ATTR_NOSYSTEM", "1"),
     ("GIT_TERMINAL_PROMPT", "0"),
-    // What is not here is not fetched behind our back, from wherever the repository says.
+    // Missing objects are not fetched from wherever the repository's configuration points.
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_PAGER", "cat"),
 ];
-/// Stronger than the repository's own.
+/// Settings that override the repository's own.
 const SETTINGS: [(&str, &str); 17] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -66,26 +67,26 @@ const SETTINGS: [(&str, &str); 17] = [
     ("log.showSignature", "false"),
     ("http.lowSpeedLimit", "1"),
     ("init.defaultBranch", "main"),
-    // As much memory as does not slow it down, and no more the larger the repository is.
+    // Enough memory for full speed, independent of the repository's size.
     ("core.packedGitWindowSize", "1m"),
     ("core.packedGitLimit", "16m"),
     ("core.deltaBaseCacheLimit", "16m"),
 ];
 
-/// A repository, for the program.
+/// A repository with the settings of its `git` processes.
 #[derive(Clone, Debug)]
 pub(super) struct Git {
-    /// For errors.
+    /// Name for errors.
     pub(super) name: String,
     dir: PathBuf,
-    /// How others may be reached.
+    /// Allowed transports.
     transports: &'static str,
     settings: Vec<(String, String)>,
     ssh: String,
-    /// How long it may be silent, or take for an answer that comes in one piece.
+    /// Maximum silence, and maximum time of an answer that is read whole.
     pub(super) patience: Duration,
-    /// What must not be shown, should somebody answer with it.
-    hidden: Vec<String>,
+    /// Secrets that must not appear in errors.
+    hidden: Vec<Secret>,
 }
 
 impl Git {
@@ -98,26 +99,26 @@ impl Git {
             transports: "none",
             settings: settings.into(),
             ssh: ssh(seconds),
-            patience: silence_max * SILENCES,
+            patience: silence_max * SILENCE_FACTOR,
             hidden: Vec::new(),
         };
         git.set("http.lowSpeedTime", seconds.to_string());
         git
     }
 
-    /// Adds a setting. It goes by the environment: arguments are for everybody to see.
+    /// Adds a setting by environment: arguments are visible to other users.
     pub(super) fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.settings.push((name.into(), value.into()));
     }
 
-    /// Others may be reached. A repository that is here needs nobody, whatever it says.
+    /// Allows network access. A local repository never needs it.
     pub(super) fn allow_transports(&mut self) {
         self.transports = "http:https:file:ssh";
     }
 
-    /// Never says this.
+    /// Masks this text in errors.
     pub(super) fn hide(&mut self, text: impl Into<String>) {
-        self.hidden.push(text.into());
+        self.hidden.push(Secret::new(text));
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -138,7 +139,7 @@ impl Git {
         arguments: &[&str],
         stdin: Stdio,
         stdout: Stdio,
-    ) -> Result<Running, ScmError> {
+    ) -> Result<RunningCommand, ScmError> {
         let mut command = Command::new("git");
         command.env_clear().envs(ENVIRONMENT);
         command.envs(environment::handed_on());
@@ -149,12 +150,12 @@ impl Git {
         }
         command.env("GIT_ALLOW_PROTOCOL", self.transports);
         command.env("GIT_SSH_COMMAND", &self.ssh);
-        // Said outright, it is not looked for in the folders above.
+        // With GIT_DIR set, git does not search parent folders.
         command.env("GIT_DIR", &self.dir);
         let folder = self.dir.ancestors().find(|folder| folder.is_dir());
         command.current_dir(folder.unwrap_or(Path::new("/")));
         command.args(arguments).stdin(stdin).stdout(stdout);
-        // Its helpers end with it, see `Running`.
+        // Child processes of git end with it, see `RunningCommand`.
         command
             .stderr(Stdio::piped())
             .process_group(0)
@@ -164,26 +165,26 @@ impl Git {
             program: "git".to_owned(),
             detail: error.to_string(),
         })?;
-        let (heard, said) = (Arc::new(Notify::new()), Said::default());
+        let (output, tail) = (Arc::new(Notify::new()), OutputTail::default());
         let stderr = child.stderr.take();
         let stderr = stderr
-            .map(|stderr| tokio::spawn(listen(stderr, Arc::clone(&said), Arc::clone(&heard))));
+            .map(|stderr| tokio::spawn(listen(stderr, Arc::clone(&tail), Arc::clone(&output))));
         let id = child.id().and_then(|id| i32::try_from(id).ok());
-        Ok(Running {
+        Ok(RunningCommand {
             name: self.name.clone(),
             hidden: self.hidden.clone(),
             stdout: child.stdout.take(),
             stderr,
-            said,
-            heard,
+            tail,
+            output,
             group: id.and_then(Pid::from_raw),
             child,
             patience: self.patience,
         })
     }
 
-    /// Runs it; answers what it wrote, or why it failed. If it takes too long, it is ended with all it
-    /// started.
+    /// Runs git; returns its output or the failure. After the timeout git and its child processes
+    /// are killed.
     pub(super) async fn run(
         &self,
         arguments: &[&str],
@@ -191,7 +192,7 @@ impl Git {
         self.run_for(self.patience, arguments).await
     }
 
-    /// The same for what is known to take long.
+    /// The same with its own time limit.
     pub(super) async fn run_for(
         &self,
         patience: Duration,
@@ -202,7 +203,7 @@ impl Git {
         answered.unwrap_or_else(|_| Err(hanging(&self.name, patience)))
     }
 
-    /// Waits for the next piece of an answer, but not for ever.
+    /// Waits for the next part of an answer, with a time limit.
     pub(super) async fn in_time<T>(
         &self,
         reading: impl Future<Output = io::Result<T>>,
@@ -213,26 +214,30 @@ impl Git {
         }
     }
 
-    /// Runs what talks to others. If it says nothing for too long, it is ended with all it started.
+    /// Runs git with network access. After too long a silence git and its child processes are
+    /// killed.
     pub(super) async fn reach(
         &self,
         arguments: &[&str],
     ) -> Result<Result<String, Failure>, ScmError> {
         let running = self.spawn(arguments, Stdio::null(), Stdio::piped())?;
-        let heard = Arc::clone(&running.heard);
-        let silence = async { while timeout(self.patience, heard.notified()).await.is_ok() {} };
+        let output = Arc::clone(&running.output);
+        let silence = async { while timeout(self.patience, output.notified()).await.is_ok() {} };
         tokio::select! {
             biased;
             answered = self.answer(running) => answered,
             () = silence => Err(ScmError::Network {
                 source_name: self.name.clone(),
                 tries: 1,
-                detail: format!("git said nothing for {:?} and was ended", self.patience),
+                detail: format!("git was silent for {:?} and was killed", self.patience),
             }),
         }
     }
 
-    async fn answer(&self, mut running: Running) -> Result<Result<String, Failure>, ScmError> {
+    async fn answer(
+        &self,
+        mut running: RunningCommand,
+    ) -> Result<Result<String, Failure>, ScmError> {
         let mut answer = Vec::new();
         if let Some(stdout) = running.stdout.take() {
             let mut stdout = stdout.take(ANSWER_BYTES_MAX);
@@ -243,13 +248,13 @@ impl Git {
         Ok(finished.map(|()| String::from_utf8_lossy(&answer).trim_end().to_owned()))
     }
 
-    /// Runs it in a repository that is here: what fails there will fail again.
-    pub(super) async fn ask(&self, arguments: &[&str]) -> Result<String, ScmError> {
+    /// Runs git in a local repository: a failure there is permanent.
+    pub(super) async fn run_local(&self, arguments: &[&str]) -> Result<String, ScmError> {
         let answered = self.run(arguments).await?;
         answered.map_err(|failure| failure.here(&self.name))
     }
 
-    /// Whether it says yes.
+    /// Whether the command succeeds.
     pub(super) async fn is(&self, arguments: &[&str]) -> Result<bool, ScmError> {
         match self.run(arguments).await? {
             Ok(_) => Ok(true),
@@ -258,7 +263,7 @@ impl Git {
         }
     }
 
-    /// A pipe broke.
+    /// A pipe failed.
     pub(super) fn broken(&self, error: &io::Error) -> ScmError {
         ScmError::Protocol {
             source_name: self.name.clone(),
@@ -267,26 +272,26 @@ impl Git {
     }
 }
 
-/// A program at work. Dropped before its end, it ends with all it started.
+/// A running process. Dropping it kills it and its child processes.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningCommand {
     name: String,
-    hidden: Vec<String>,
+    hidden: Vec<Secret>,
     pub(super) stdout: Option<ChildStdout>,
     stderr: Option<JoinHandle<()>>,
-    said: Said,
-    /// It complained about something, or told how it gets on.
-    heard: Arc<Notify>,
-    /// Itself and all it started; none once all have ended.
+    tail: OutputTail,
+    /// Notified when stderr has new output.
+    output: Arc<Notify>,
+    /// Process group; `None` once all have ended.
     group: Option<Pid>,
     child: Child,
     patience: Duration,
 }
 
-impl Running {
-    /// Waits for its end.
+impl RunningCommand {
+    /// Waits for the end.
     pub(super) async fn finish(mut self) -> Result<Result<(), Failure>, ScmError> {
-        // It may be waiting for somebody to read.
+        // Closes stdout, because the program may be blocked on it.
         drop(self.stdout.take());
         let Ok(ended) = timeout(self.patience, self.child.wait()).await else {
             return Err(hanging(&self.name, self.patience));
@@ -295,34 +300,34 @@ impl Running {
             source_name: self.name.clone(),
             detail: format!("git: {error}"),
         })?;
-        let heard_out = match &mut self.stderr {
-            Some(stderr) if !status.success() => timeout(LAST_WORDS_MAX, stderr).await.is_ok(),
+        let is_drained = match &mut self.stderr {
+            Some(stderr) if !status.success() => timeout(STDERR_WAIT_MAX, stderr).await.is_ok(),
             _ => true,
         };
-        // It has ended; a group in which nobody is left may soon be somebody else's.
-        if heard_out {
+        // The group has ended; its id may be reused, so it must not be signalled any more.
+        if is_drained {
             self.group = None;
         }
         if status.success() {
             return Ok(Ok(()));
         }
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = String::from_utf8_lossy(&said).into_owned();
-        let hide = |said: String, secret: &String| said.replace(secret, "***");
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let stderr = String::from_utf8_lossy(&tail).into_owned();
+        let hide = |stderr: String, secret: &Secret| secret.mask_in(&stderr);
         Ok(Err(Failure {
             code: status.code(),
-            said: self.hidden.iter().fold(said, hide),
+            stderr: self.hidden.iter().fold(stderr, hide),
             status,
         }))
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         if let Some(stderr) = &self.stderr {
             stderr.abort();
         }
-        // It fails only if nobody is left to kill.
+        // Fails only if no process is left.
         if let Some(group) = self.group
             && let Err(error) = kill_process_group(group, Signal::KILL)
         {
@@ -335,19 +340,19 @@ impl Drop for Running {
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) code: Option<i32>,
-    /// What it complained about.
-    pub(super) said: String,
+    /// Its stderr output.
+    pub(super) stderr: String,
     status: ExitStatus,
 }
 
 impl Failure {
-    /// In one line: the last complaints say most.
+    /// The last lines of stderr on one line: they are the most specific.
     pub(super) fn detail(&self) -> String {
         let is_cause = |line: &&str| {
             let is_progress = line.contains("% (");
             !line.is_empty() && !is_progress && !BOILERPLATE.iter().any(|end| line.contains(end))
         };
-        let lines = self.said.split(['\n', '\r']).map(str::trim);
+        let lines = self.stderr.split(['\n', '\r']).map(str::trim);
         let lines: Vec<&str> = lines.filter(is_cause).collect();
         match lines.len().saturating_sub(3) {
             _ if lines.is_empty() => format!("git ended with {}", self.status),
@@ -355,7 +360,7 @@ impl Failure {
         }
     }
 
-    /// Of a repository on this machine.
+    /// The error for a local repository.
     pub(super) fn here(&self, name: &str) -> ScmError {
         let (source_name, detail) = (name.to_owned(), self.detail());
         let missing = [
@@ -364,30 +369,29 @@ impl Failure {
             "unknown revision",
             "Not a valid object",
         ];
-        match missing.iter().any(|words| self.said.contains(words)) {
-            true => ScmError::NotFound {
+        if missing.iter().any(|words| self.stderr.contains(words)) {
+            ScmError::NotFound {
                 source_name,
                 detail,
-            },
-            false => ScmError::Protocol {
+            }
+        } else {
+            ScmError::Protocol {
                 source_name,
                 detail,
-            },
+            }
         }
     }
 }
 
-/// It neither goes on nor ends: a disk or a file system that does not answer, or a pipe where a file
-/// should be.
+/// No progress: a disk or file system that does not respond, or a pipe in place of a file.
 fn hanging(name: &str, patience: Duration) -> ScmError {
     ScmError::Timeout {
         source_name: name.to_owned(),
-        detail: format!("git did not get on for {patience:?} and was ended"),
+        detail: format!("git made no progress for {patience:?} and was killed"),
     }
 }
 
-/// The program for ssh: it asks nobody, and it neither waits for a server nor stays with one that
-/// says nothing.
+/// The ssh command: non-interactive, with time limits for connecting and for silence.
 fn ssh(seconds: u64) -> String {
     format!(
         "ssh -oBatchMode=yes -oConnectTimeout={seconds} -oServerAliveInterval={seconds} \
@@ -395,16 +399,16 @@ fn ssh(seconds: u64) -> String {
     )
 }
 
-/// The end of what was written so far.
-type Said = Arc<Mutex<Vec<u8>>>;
+/// The last part of the output.
+type OutputTail = Arc<Mutex<Vec<u8>>>;
 
-/// Keeps the end of what is written; what came before is read and forgotten.
-async fn listen(mut from: impl AsyncRead + Unpin, said: Said, heard: Arc<Notify>) {
+/// Keeps the last part of the output and discards the rest.
+async fn listen(mut from: impl AsyncRead + Unpin, tail: OutputTail, output: Arc<Notify>) {
     let mut piece = vec![0; PIECE_BYTES];
-    // A pipe that breaks has said what it had to say.
+    // A broken pipe ends the output.
     while let Ok(length @ 1..) = from.read(&mut piece).await {
-        heard.notify_one();
-        let mut kept = said.lock().unwrap_or_else(PoisonError::into_inner);
+        output.notify_one();
+        let mut kept = tail.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(&piece[..length]);
         let excess = kept.len().saturating_sub(STDERR_BYTES_MAX);
         kept.drain(..excess);
@@ -417,16 +421,16 @@ mod tests {
 
     use super::*;
 
-    fn failure(said: &str) -> Failure {
+    fn failure(stderr: &str) -> Failure {
         Failure {
             code: Some(128),
-            said: said.to_owned(),
+            stderr: stderr.to_owned(),
             status: ExitStatus::from_raw(128 << 8),
         }
     }
 
     #[test]
-    fn ssh_waits_for_nobody() {
+    fn ssh_has_time_limits() {
         let git = Git::new("x", Path::new("/x"), Duration::from_secs(7));
         let expected = "ssh -oBatchMode=yes -oConnectTimeout=7 -oServerAliveInterval=7 \
                         -oServerAliveCountMax=1";
@@ -436,33 +440,33 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_told_without_what_git_always_says() {
-        let said = "ssh: connect to host h port 22: No route to host\n\
+    fn the_cause_is_reported_without_gits_boilerplate() {
+        let stderr = "ssh: connect to host h port 22: No route to host\n\
                     fatal: Could not read from remote repository.\n\n\
                     Please make sure you have the correct access rights\n\
                     and the repository exists.\n";
         let cause = "ssh: connect to host h port 22: No route to host";
-        assert_eq!(failure(said).detail(), cause);
-        let said =
+        assert_eq!(failure(stderr).detail(), cause);
+        let stderr =
             "Receiving objects:   1% (1/99)\rReceiving objects:   2% (2/99)\rfatal: early EOF\n";
-        assert_eq!(failure(said).detail(), "fatal: early EOF");
+        assert_eq!(failure(stderr).detail(), "fatal: early EOF");
         let boilerplate = "fatal: Could not read from remote repository.\n";
         assert!(failure(boilerplate).detail().starts_with("git ended with"));
     }
 
     #[tokio::test]
-    async fn of_many_words_the_last_are_kept() {
-        let said = format!("{}fatal: x", "progress\r".repeat(STDERR_BYTES_MAX));
-        let kept = Said::default();
-        listen(said.as_bytes(), Arc::clone(&kept), Arc::default()).await;
+    async fn the_last_part_of_stderr_is_kept() {
+        let stderr = format!("{}fatal: x", "progress\r".repeat(STDERR_BYTES_MAX));
+        let kept = OutputTail::default();
+        listen(stderr.as_bytes(), Arc::clone(&kept), Arc::default()).await;
         let kept = String::from_utf8(kept.lock().unwrap().clone()).unwrap();
         assert_eq!(kept.len(), STDERR_BYTES_MAX);
         assert!(kept.ends_with("fatal: x"), "{kept}");
     }
 
-    /// A helper that stays behind and keeps the pipe open is neither waited for nor left alone.
+    /// A child process that keeps the pipe open is neither waited for nor left running.
     #[tokio::test]
-    async fn who_is_left_behind_is_ended_and_not_waited_for() {
+    async fn leftover_children_are_killed_without_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
@@ -475,8 +479,8 @@ mod tests {
         git.set("alias.left", script);
         let failed = git.run(&["left"]).await.unwrap().unwrap_err();
         assert_eq!(failed.code, Some(3));
-        assert!(failed.said.contains("gone wrong"), "{}", failed.said);
-        // Nobody has it open any more, so nobody can write to it.
+        assert!(failed.stderr.contains("gone wrong"), "{}", failed.stderr);
+        // Closed: no process can write to it.
         let is_closed = || async {
             let sender = tokio::net::unix::pipe::OpenOptions::new().open_sender(&pipe);
             sender.is_err()

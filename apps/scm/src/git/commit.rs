@@ -1,24 +1,24 @@
-//! A commit as Git keeps it.
+//! Parser for commit objects.
 
 use jiff::Timestamp;
 
 use crate::derive;
 
-/// What a commit object says.
+/// Fields of a commit object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Commit {
     pub(super) parents: Vec<String>,
     /// `Name <email>`.
     pub(super) author: String,
-    /// When it was committed; else when it was written.
+    /// Commit time; otherwise the author time.
     pub(super) ts: Option<Timestamp>,
     pub(super) message: String,
-    /// Whether something in it had to be replaced.
+    /// Whether something was replaced.
     pub(super) is_lossy: bool,
 }
 
 impl Commit {
-    /// Reads an object. Nothing in it makes this fail: Git keeps stranger ones than it makes.
+    /// Parses an object. Never fails: repositories contain malformed commits.
     pub(super) fn parse(object: &[u8]) -> Self {
         let (headers, message) = match object.windows(2).position(|pair| pair == b"\n\n") {
             Some(end) => (&object[..end], &object[end + 2..]),
@@ -26,7 +26,8 @@ impl Commit {
         };
         let mut parents = Vec::new();
         let (mut author, mut committer, mut is_latin_1) = (&b""[..], &b""[..], false);
-        // Lines that begin with a blank go on with what was before: signatures, tags of merged ones.
+        // Lines that begin with a blank continue the header before: signatures, tags of merged
+        // commits.
         for line in headers.split(|byte| *byte == b'\n') {
             let name_ends = line.iter().position(|byte| *byte == b' ');
             let (name, value) = line.split_at(name_ends.unwrap_or(line.len()));
@@ -39,12 +40,13 @@ impl Commit {
                 _ => {}
             }
         }
-        let decode = |bytes: &[u8]| match is_latin_1 && std::str::from_utf8(bytes).is_err() {
-            true => {
+        let decode = |bytes: &[u8]| {
+            if is_latin_1 && std::str::from_utf8(bytes).is_err() {
                 let text: String = bytes.iter().map(|byte| char::from(*byte)).collect();
                 derive::text(text.as_bytes())
+            } else {
+                derive::text(bytes)
             }
-            false => derive::text(bytes),
         };
         let (who, written) = person(author);
         let (_, committed) = person(committer);
@@ -65,7 +67,7 @@ fn is_latin_1_name(encoding: &[u8]) -> bool {
     names.iter().any(|name| encoding.eq_ignore_ascii_case(name))
 }
 
-/// `Name <email> 1700000000 +0100`: who and when. A time that makes no sense is none.
+/// `Name <email> 1700000000 +0100`: name and time. An invalid time is `None`.
 fn person(line: &[u8]) -> (&[u8], Option<Timestamp>) {
     let Some(end) = line.iter().rposition(|byte| *byte == b'>') else {
         return (line, None);
@@ -136,14 +138,14 @@ mod tests {
 
     /// A commit with invalid UTF-8 has a defined result.
     #[test]
-    fn what_is_no_utf_8_is_replaced_or_read_as_it_says() {
+    fn invalid_utf_8_is_replaced_or_decoded_by_its_encoding() {
         let lossy = Commit::parse(b"author J\xfcrg <j> 1 +0000\n\nGr\xfcn\0");
         assert_eq!(lossy.author, "J\u{fffd}rg <j>");
         assert_eq!(lossy.message, "Gr\u{fffd}n\u{fffd}");
         assert!(lossy.is_lossy);
-        let said = Commit::parse(b"author J\xfcrg <j> 1 +0000\nencoding ISO-8859-1\n\nGr\xfcn");
-        assert_eq!(said.author, "J\u{fc}rg <j>");
-        assert_eq!(said.message, "Gr\u{fc}n");
-        assert!(!said.is_lossy);
+        let decoded = Commit::parse(b"author J\xfcrg <j> 1 +0000\nencoding ISO-8859-1\n\nGr\xfcn");
+        assert_eq!(decoded.author, "J\u{fc}rg <j>");
+        assert_eq!(decoded.message, "Gr\u{fc}n");
+        assert!(!decoded.is_lossy);
     }
 }

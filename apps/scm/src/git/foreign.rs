@@ -1,5 +1,4 @@
-//! What `git` prints of repositories of strangers, and URLs that strangers add: whatever bytes come,
-//! nothing panics.
+//! Fuzz tests: output of `git` for foreign repositories and foreign URLs never causes a panic.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -7,7 +6,7 @@ use serde_json::Value;
 use super::{commit::Commit, guard, numstat, remote};
 use crate::{Reach, Watermark, hunks::Hunks};
 
-/// Parts that commits, numbers and URLs are made of, and parts that break them.
+/// Fragments of commits, numbers and URLs, and fragments that break them.
 const PARTS: [&[u8]; 26] = [
     b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n",
     b"parent ",
@@ -63,7 +62,7 @@ proptest! {
         }
     }
 
-    /// A URL that a role added leads nowhere that the settings rule out, however it is written.
+    /// A URL added by a database role never leads to a host that the settings exclude.
     #[test]
     fn a_url_is_refused_or_taken(bytes in bytes()) {
         let url = String::from_utf8_lossy(&bytes).into_owned();

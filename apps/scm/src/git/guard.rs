@@ -1,43 +1,45 @@
-//! Keeps `git` to the addresses that were checked.
+//! Restricts `git` to checked addresses.
 
 use std::net::IpAddr;
 
 use reqwest::Url;
 
-use super::{command::Git, git_dir, remote::Place};
+use super::{command::Git, git_dir, remote::RemoteLocation};
 use crate::{Reach, ScmError};
 
-/// How a repository is reached.
-enum Way<'u> {
-    /// By `git` itself, over HTTP.
+/// Transport of a repository.
+enum Transport<'u> {
+    /// HTTP, by `git` itself.
     Http(Url),
-    /// By `ssh`, which looks the host up itself.
+    /// `ssh`, which resolves the host itself.
     Ssh(&'u str),
-    /// From a folder of this machine, by a URL.
+    /// A `file:` URL.
     File,
 }
 
-/// Refuses what the settings rule out and can be seen before anything is looked up.
-pub(super) fn check(reach: &Reach, url: &str, place: Place) -> Result<(), ScmError> {
-    if place == Place::Here {
+/// Rejects URLs that the settings exclude, without resolving names.
+pub(super) fn check(reach: &Reach, url: &str, place: RemoteLocation) -> Result<(), ScmError> {
+    if place == RemoteLocation::Here {
         return reach.check_repository(url, &git_dir(url.as_ref()));
     }
     match way(url)? {
-        Way::Http(parsed) => reach.check_literal(url, &parsed),
-        Way::Ssh(host) => reach.check_named(url, host),
-        Way::File => reach.check_file_url(url),
+        Transport::Http(parsed) => reach.check_literal(url, &parsed),
+        Transport::Ssh(host) => reach.check_named(url, host),
+        Transport::File => reach.check_file_url(url),
     }
 }
 
-/// The same program, kept to the addresses that its host has now, and the URL as it was understood
-/// here: `git` reads no other host out of it. A host that the settings name is not looked up.
+/// The same `git`, pinned to the current addresses of the host, and the URL as parsed here, so that
+/// `git` sees no other host. A host named in the settings is not resolved.
 pub(super) async fn pinned(git: &Git, reach: &Reach, url: &str) -> Result<(Git, String), ScmError> {
     let mut git = git.clone();
     let parsed = match way(url)? {
-        Way::Http(parsed) if !reach.allowed.names(parsed.host_str().unwrap_or_default()) => parsed,
+        Transport::Http(parsed) if !reach.allowed.names(parsed.host_str().unwrap_or_default()) => {
+            parsed
+        }
         _ => return Ok((git, url.to_owned())),
     };
-    // Another host would not have been checked.
+    // A redirect could lead to an unchecked host.
     git.set("http.followRedirects", "false");
     if let (Some(host), Some(port)) = (parsed.domain(), parsed.port_or_known_default()) {
         let addresses = reach.addresses(url, host).await?;
@@ -55,45 +57,47 @@ fn resolve(host: &str, port: u16, addresses: &[IpAddr]) -> String {
     format!("{host}:{port}:{}", written.join(","))
 }
 
-fn way(url: &str) -> Result<Way<'_>, ScmError> {
+fn way(url: &str) -> Result<Transport<'_>, ScmError> {
     let Some((scheme, rest)) = url.split_once("://") else {
         // `user@host:path`.
         let before = url.split(':').next().unwrap_or_default();
-        return Ok(Way::Ssh(before.rsplit('@').next().unwrap_or_default()));
+        return Ok(Transport::Ssh(
+            before.rsplit('@').next().unwrap_or_default(),
+        ));
     };
     match scheme.to_ascii_lowercase().as_str() {
-        "file" => Ok(Way::File),
+        "file" => Ok(Transport::File),
         "ssh" => {
             let authority = rest.split('/').next().unwrap_or_default();
-            // Git decodes these before it looks for the host, and finds another one.
+            // Git decodes these before it determines the host, and would find another one.
             if authority.contains(['%', '\\', '?', '#']) {
                 let why =
-                    format!("{url:?} spells its host or user with %, \\, ? or #; write it out");
+                    format!("{url:?} has %, \\, ? or # in its host or user; write them unescaped");
                 return Err(ScmError::Invalid(why));
             }
             let host = authority.rsplit('@').next().unwrap_or_default();
-            Ok(Way::Ssh(match host.rsplit_once(':') {
+            Ok(Transport::Ssh(match host.rsplit_once(':') {
                 Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
                 _ => host,
             }))
         }
         _ => match Url::parse(url) {
-            Ok(parsed) => Ok(Way::Http(parsed)),
-            Err(error) => Err(ScmError::Invalid(format!("{url:?} is no URL: {error}"))),
+            Ok(parsed) => Ok(Transport::Http(parsed)),
+            Err(error) => Err(ScmError::Invalid(format!("{url:?} is not a URL: {error}"))),
         },
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use consign_outbound::Allowed;
+    use consign_outbound::Exceptions;
 
     use super::*;
 
     fn reach(allow: &[&str]) -> Reach {
         let allow: Vec<String> = allow.iter().map(|&entry| entry.to_owned()).collect();
         Reach {
-            allowed: Allowed::parse(&allow).unwrap(),
+            allowed: Exceptions::parse(&allow).unwrap(),
             local_roots: Some(Vec::new()),
         }
     }
@@ -118,11 +122,11 @@ mod tests {
             ("ssh://localhost%2Fx@git.example/a", false),
             ("file:///srv/a", false),
         ] {
-            let checked = check(&reach, url, Place::Elsewhere);
+            let checked = check(&reach, url, RemoteLocation::Elsewhere);
             assert_eq!(checked.is_ok(), is_allowed, "{url}: {checked:?}");
         }
-        assert!(check(&reach, "/srv/a", Place::Here).is_err());
-        check(&Reach::anywhere(), "/srv/a", Place::Here).unwrap();
+        assert!(check(&reach, "/srv/a", RemoteLocation::Here).is_err());
+        check(&Reach::anywhere(), "/srv/a", RemoteLocation::Here).unwrap();
     }
 
     #[tokio::test]

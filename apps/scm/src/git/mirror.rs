@@ -1,4 +1,4 @@
-//! A bare copy of a remote repository, of one branch.
+//! A bare mirror of one branch of a remote repository.
 
 mod place;
 mod tidy;
@@ -17,14 +17,14 @@ use super::{
 };
 use crate::{Retry, ScmError};
 
-/// What was fetched last.
+/// The last fetched tip.
 pub(super) const TIP: &str = "refs/consign/tip";
-/// What had been fetched when the last fetch began.
+/// The tip when the last fetch began.
 const BEFORE: &str = "refs/consign/before";
-/// What was fetched once and is no part of the branch any more: its changes may still be asked for.
+/// Commits that were fetched and are no longer on the branch: their changes may still be requested.
 const ABANDONED: &str = "refs/consign/abandoned";
 
-/// Brings it up to date. One process at a time does.
+/// Updates the mirror. One process at a time.
 pub(super) async fn update(
     git: &Git,
     url: &str,
@@ -41,8 +41,8 @@ pub(super) async fn update(
     Ok(())
 }
 
-/// Fetches, and gives a name to what is no part of the branch any more, wherever it was stopped before.
-/// Answers how commits are named there, if that is not how they are named here.
+/// Fetches, and keeps refs to commits that left the branch, also after an interruption. Returns the
+/// hash algorithm of the remote if it differs from the mirror's.
 async fn renew(
     git: &Git,
     url: &str,
@@ -58,7 +58,7 @@ async fn renew(
     Ok(named_otherwise)
 }
 
-/// Makes a mirror of the commits under their new names. It takes the old one's place once it is there.
+/// Creates a mirror with the new hash algorithm. It replaces the old one once it is complete.
 async fn convert(
     git: &Git,
     names: &str,
@@ -75,12 +75,12 @@ async fn convert(
         (Some(_), None) => Ok(()),
         _ => Err(ScmError::Protocol {
             source_name: git.name.clone(),
-            detail: "it names commits now so, now otherwise".to_owned(),
+            detail: "its hash algorithm changes between requests".to_owned(),
         }),
     }
 }
 
-/// What the last fetch began with may be reached from nowhere by now.
+/// The tip before the last fetch may be unreachable by now.
 async fn hold_abandoned(git: &Git) -> Result<(), ScmError> {
     if let (Some(before), Some(after)) = (commit_at(git, BEFORE).await?, tip(git).await?)
         && before != after
@@ -93,14 +93,14 @@ async fn hold_abandoned(git: &Git) -> Result<(), ScmError> {
     Ok(())
 }
 
-/// Gives a commit a name.
+/// Sets a ref.
 async fn point(git: &Git, name: &str, commit: &str) -> Result<(), ScmError> {
-    // We hold the mirror's lock: whoever made this one is gone.
+    // This process holds the mirror's lock, so a leftover lock file is stale.
     drop(fs::remove_file(git.dir().join(format!("{name}.lock"))));
-    git.ask(&["update-ref", name, commit]).await.map(drop)
+    git.run_local(&["update-ref", name, commit]).await.map(drop)
 }
 
-/// An empty mirror whose commits are named by this hash.
+/// Creates an empty mirror with this hash algorithm.
 async fn init(git: &Git, names: &str) -> Result<(), ScmError> {
     let dir = git.dir().to_string_lossy().into_owned();
     let names = format!("--object-format={names}");
@@ -109,16 +109,16 @@ async fn init(git: &Git, names: &str) -> Result<(), ScmError> {
         "--quiet",
         "--bare",
         "--template=",
-        // What is read with a token is not for other users of this machine.
+        // Data read with a token must not be readable by other users.
         "--shared=0600",
         &names,
         "--",
         &dir,
     ];
-    git.ask(&arguments).await.map(drop)
+    git.run_local(&arguments).await.map(drop)
 }
 
-/// The commit that was fetched last; none if the repository was empty.
+/// The last fetched commit; `None` if the repository was empty.
 pub(super) async fn tip(git: &Git) -> Result<Option<String>, ScmError> {
     commit_at(git, TIP).await
 }
@@ -131,7 +131,7 @@ async fn commit_at(git: &Git, name: &str) -> Result<Option<String>, ScmError> {
     Ok(found.ok().filter(|commit| !commit.is_empty()))
 }
 
-/// Answers how commits are named there, if that is not how they are named here.
+/// Returns the hash algorithm of the remote if it differs from the mirror's.
 async fn fetch(
     git: &Git,
     url: &str,
@@ -145,33 +145,35 @@ async fn fetch(
         None => "HEAD".to_owned(),
     };
     let what = format!("+{from}:{TIP}");
-    // It tells how it gets on, so that silence means something; it tidies up when nobody waits for that.
+    // Progress output makes silence detectable; packing runs later.
     let arguments = ["fetch", "--progress", "--no-auto-gc", "--no-tags"];
     let wanted = ["--no-recurse-submodules", "--no-write-fetch-head", "--"];
     let arguments = [&arguments[..], &wanted, &[url, &what]].concat();
     let Err(failure) = git.reach(&arguments).await? else {
         return Ok(None);
     };
-    let ours = git.ask(&["rev-parse", "--show-object-format"]).await?;
-    if let Some(theirs) = names_there(&failure.said, &ours) {
+    let ours = git
+        .run_local(&["rev-parse", "--show-object-format"])
+        .await?;
+    if let Some(theirs) = names_there(&failure.stderr, &ours) {
         return Ok(Some(theirs));
     }
-    if failure.said.contains("couldn't find remote ref") && is_empty(git, url).await? {
+    if failure.stderr.contains("couldn't find remote ref") && is_empty(git, url).await? {
         return Ok(None);
     }
     Err(remote::failure(&git.name, &failure))
 }
 
-/// How commits are named there, if Git says that this is what it failed at. The server may have written
-/// the same, so nothing is given up because of it.
-fn names_there(said: &str, ours: &str) -> Option<&'static str> {
+/// The remote's hash algorithm, if Git reports it as the cause. The server may have sent the same
+/// text, so nothing is discarded because of it.
+fn names_there(stderr: &str, ours: &str) -> Option<&'static str> {
     let theirs = place::other(ours)?;
-    let told = format!("fatal: mismatched algorithms: client {ours}; server {theirs}");
-    let mut lines = said.split(['\n', '\r']);
-    lines.any(|line| line == told).then_some(theirs)
+    let expected = format!("fatal: mismatched algorithms: client {ours}; server {theirs}");
+    let mut lines = stderr.split(['\n', '\r']);
+    lines.any(|line| line == expected).then_some(theirs)
 }
 
-/// Whether it has no branch at all. Then there is nothing to find, and nothing is missing.
+/// Whether the remote has no branch at all. Then an absent branch is not an error.
 async fn is_empty(git: &Git, url: &str) -> Result<bool, ScmError> {
     match git
         .reach(&["ls-remote", "--quiet", "--heads", "--", url])
@@ -182,17 +184,17 @@ async fn is_empty(git: &Git, url: &str) -> Result<bool, ScmError> {
     }
 }
 
-/// Waits until nobody else works on the mirror, but not for ever. The lock ends with the file, also by
-/// a crash.
+/// Waits for the mirror's lock, with a time limit. The lock is released with the file, also by a
+/// crash.
 async fn lock(git: &Git, retry: &Retry) -> Result<fs::File, ScmError> {
     let failed = |error: io::Error| {
         ScmError::Invalid(format!(
-            "the mirror {} cannot be used: {error}",
+            "cannot use the mirror {}: {error}",
             git.dir().display()
         ))
     };
     let folder = git.dir().parent().unwrap_or(Path::new("."));
-    // What is read with a token is not for other users of this machine.
+    // Data read with a token must not be readable by other users.
     let mut builder = fs::DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(folder);
     made.map_err(failed)?;
@@ -210,7 +212,7 @@ async fn lock(git: &Git, retry: &Retry) -> Result<fs::File, ScmError> {
                     source_name: git.name.clone(),
                     tries: 1,
                     detail: format!(
-                        "another process has been at work on its mirror for {:?}",
+                        "another process has held its mirror's lock for {:?}",
                         git.patience
                     ),
                 });
@@ -226,10 +228,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_git_says_how_commits_are_named() {
-        let said = "x\nfatal: mismatched algorithms: client sha1; server sha256\n";
-        assert_eq!(names_there(said, "sha1"), Some("sha256"));
-        assert_eq!(names_there(said, "sha256"), None);
+    fn only_gits_own_message_reports_the_hash_algorithm() {
+        let stderr = "x\nfatal: mismatched algorithms: client sha1; server sha256\n";
+        assert_eq!(names_there(stderr, "sha1"), Some("sha256"));
+        assert_eq!(names_there(stderr, "sha256"), None);
         let back = "fatal: mismatched algorithms: client sha256; server sha1";
         assert_eq!(names_there(back, "sha256"), Some("sha1"));
         for other in [

@@ -1,37 +1,37 @@
-//! Numbers of lines and paths, as `git diff-tree --stdin --numstat -z` writes them.
+//! Parser for `git diff-tree --stdin --numstat -z`.
 //!
-//! A commit's name, then a field for every file: `3<tab>1<tab>path`, with `-` for numbers of what is
-//! no text; of a renamed file `0<tab>0<tab>` and two more fields, the old name and the new one.
+//! A commit's name, then a field per file: `3<tab>1<tab>path`, with `-` for the numbers of a binary
+//! file; for a renamed file `0<tab>0<tab>` and two more fields, the old and the new name.
 
 use crate::derive;
 
-/// What one commit changed.
+/// Changes of one commit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
     pub(super) additions: u64,
     pub(super) deletions: u64,
-    /// The first of them.
+    /// The first paths.
     pub(super) paths: Vec<String>,
     pub(super) paths_total: u64,
-    /// Whether something in a path had to be replaced.
+    /// Whether something in a path was replaced.
     pub(super) is_lossy: bool,
 }
 
-/// A field that was told apart.
+/// A parsed field.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Field<'a> {
-    /// The numbers after this one are of this commit.
+    /// The following files belong to this commit.
     Commit(&'a [u8]),
     /// A file.
     File {
         /// Added and deleted.
         lines: (u64, u64),
-        /// Absent: two fields follow, and the second is it.
+        /// `None`: two fields follow, the second is the path.
         path: Option<&'a [u8]>,
     },
 }
 
-/// Tells a field apart; none if it is neither.
+/// Parses a field; `None` if it is neither.
 pub(super) fn field(bytes: &[u8]) -> Option<Field<'_>> {
     let mut parts = bytes.splitn(3, |byte| *byte == b'\t');
     let first = parts.next()?;
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_told_apart() {
+    fn fields_are_distinguished() {
         let file = |additions, deletions, path| Field::File {
             lines: (additions, deletions),
             path,

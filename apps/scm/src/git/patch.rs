@@ -4,11 +4,11 @@ use std::process::Stdio;
 
 use tokio::io::AsyncReadExt;
 
-use super::{GitSource, leg::is_commit, mirror, remote::Place};
+use super::{GitSource, leg::is_commit, mirror, remote::RemoteLocation};
 use crate::{PatchWriter, ScmError, Source};
 
 const PIECE_BYTES: usize = 64 << 10;
-/// As everybody's Git writes it, whatever is set here: the same commit makes the same bytes.
+/// Fixed options: the same commit gives the same bytes under any configuration.
 const COMMON: [&str; 11] = [
     "diff-tree",
     "-r",
@@ -39,15 +39,17 @@ impl GitSource {
         to: &mut PatchWriter,
     ) -> Result<(), ScmError> {
         if !is_commit(commit) {
-            return Err(ScmError::Invalid(format!("{commit:?} is no commit")));
+            return Err(ScmError::Invalid(format!(
+                "{commit:?} is not a commit name"
+            )));
         }
-        // Somebody removed the mirror: it is a copy.
-        if self.place == Place::Elsewhere && !self.git.dir().exists() {
+        // The mirror is a copy and may have been deleted.
+        if self.place == RemoteLocation::Elsewhere && !self.git.dir().exists() {
             self.prepare().await?;
         }
         let older = match self.place {
-            Place::Elsewhere => mirror::older(&self.git, commit),
-            Place::Here => None,
+            RemoteLocation::Elsewhere => mirror::older(&self.git, commit),
+            RemoteLocation::Here => None,
         };
         let git = older.as_ref().unwrap_or(&self.git);
         let arguments = [&COMMON[..], kind, &[commit, "--"]].concat();

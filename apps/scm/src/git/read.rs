@@ -1,5 +1,5 @@
-//! Reading many commits: programs are told their names and answer in the same order, one with the
-//! commits themselves, others with what they changed.
+//! Reads many commits: several `git` processes get the names and answer in the same order, one with
+//! the commit objects, others with the changes.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    command::{Git, Running},
+    command::{Git, RunningCommand},
     commit::Commit,
     numstat::{Field, Numbers, field},
     walk::HAND,
@@ -19,24 +19,24 @@ use super::{
 use crate::{NewCommit, ScmError, derive};
 
 const PIPE_BYTES: usize = 64 << 10;
-/// What is kept of one commit: messages are shorter, and what is longer is none.
+/// Maximum stored size of a commit object.
 const COMMIT_BYTES_MAX: u64 = 1 << 20;
-/// Of a field: paths are shorter.
+/// Maximum size of a field; paths are shorter.
 const FIELD_BYTES_MAX: usize = 16 << 10;
 
 /// Commits, one after the other.
 #[derive(Debug)]
 pub(super) struct Commits {
     git: Git,
-    objects: (Running, BufReader<ChildStdout>),
-    /// Comparing files is most of the work: several share it.
+    objects: (RunningCommand, BufReader<ChildStdout>),
+    /// Diffs are most of the work, so several processes share it.
     changes: Vec<Changes>,
     read: u64,
     buffer: Vec<u8>,
 }
 
 impl Commits {
-    /// Those whose names the inputs hold: all of them, and dealt out.
+    /// Commits whose names are in the inputs: all of them, and the shares.
     pub(super) fn open(git: &Git, all: Stdio, dealt: Vec<Stdio>) -> Result<Self, ScmError> {
         let dealt = dealt.into_iter().map(|input| Changes::open(git, input));
         Ok(Self {
@@ -48,7 +48,7 @@ impl Commits {
         })
     }
 
-    /// The next one; none after the last.
+    /// The next commit; `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<NewCommit>, ScmError> {
         let Some((sha, commit, sha256, is_cut)) = self.object().await? else {
             return Ok(None);
@@ -59,7 +59,7 @@ impl Commits {
         Ok(Some(record(sha, commit, sha256, is_cut, numbers)))
     }
 
-    /// Waits for the programs, which have nothing more to say.
+    /// Waits for the programs, which have no more output.
     pub(super) async fn finish(self) -> Result<(), ScmError> {
         let changes = self.changes.into_iter().map(|changes| changes.running);
         for running in std::iter::once(self.objects.0).chain(changes) {
@@ -91,13 +91,13 @@ impl Commits {
     }
 }
 
-/// What commits changed, one after the other.
+/// Changes of commits in order.
 #[derive(Debug)]
 struct Changes {
     git: Git,
-    running: Running,
+    running: RunningCommand,
     reader: BufReader<ChildStdout>,
-    /// The commit whose files come next: its name was read to know that another's have ended.
+    /// The commit whose files come next: reading its name ended the one before.
     ahead: Option<Vec<u8>>,
     buffer: Vec<u8>,
 }
@@ -113,7 +113,7 @@ impl Changes {
             "-M",
             "--root",
         ];
-        // A merge is compared with the line it was merged into.
+        // A merge is compared with its first parent.
         let safe = [
             "--always",
             "--diff-merges=first-parent",
@@ -130,7 +130,7 @@ impl Changes {
         })
     }
 
-    /// What the next commit changed, which is this one.
+    /// The changes of the next commit, which must be this one.
     async fn numbers(&mut self, sha: &str) -> Result<Numbers, ScmError> {
         let mut numbers = Numbers::default();
         let mut is_begun = match self.ahead.take() {
@@ -155,16 +155,17 @@ impl Changes {
                 (Some(Field::File { lines, path: None }), true) => {
                     // The old name, then the new one.
                     if !(self.field().await? && self.field().await?) {
-                        return Err(self.odd("half of a renamed file"));
+                        return Err(self.odd("a renamed file has only one name"));
                     }
                     numbers.add(lines, &self.buffer);
                 }
                 _ => return Err(self.odd(&self.buffer.escape_ascii().to_string())),
             }
         }
-        match is_begun {
-            true => Ok(numbers),
-            false => Err(self.odd(&format!("nothing about {sha}"))),
+        if is_begun {
+            Ok(numbers)
+        } else {
+            Err(self.odd(&format!("no changes for {sha}")))
         }
     }
 
@@ -189,14 +190,14 @@ fn start(
     git: &Git,
     arguments: &[&str],
     stdin: Stdio,
-) -> Result<(Running, BufReader<ChildStdout>), ScmError> {
+) -> Result<(RunningCommand, BufReader<ChildStdout>), ScmError> {
     let mut running = git.spawn(arguments, stdin, Stdio::piped())?;
-    let stdout = running.stdout.take().expect("invariant: it was asked for");
+    let stdout = running.stdout.take().expect("invariant: stdout is piped");
     Ok((running, BufReader::with_capacity(PIPE_BYTES, stdout)))
 }
 
-/// Reads up to a delimiter, which is left out; says whether there was anything. Of what is too long
-/// the beginning is kept.
+/// Reads up to a delimiter, which is dropped; returns whether there was any input. Too long input
+/// is cut.
 async fn line(
     reader: &mut (impl AsyncBufRead + Unpin),
     buffer: &mut Vec<u8>,
@@ -222,8 +223,7 @@ async fn line(
     }
 }
 
-/// Reads an object and the end of line behind it. All of it is hashed; of what is too long the
-/// beginning is kept.
+/// Reads an object and the line end after it. All of it is hashed; too long objects are cut.
 async fn object(
     reader: &mut (impl AsyncBufRead + Unpin),
     size: u64,
@@ -248,8 +248,8 @@ async fn object(
     Ok(kept)
 }
 
-/// As it is written down. Everything here is of the commit alone: the same commit makes the same
-/// record whenever and wherever it is read.
+/// The record of a commit. It depends on the commit alone: the same commit gives the same record
+/// everywhere.
 fn record(
     sha: String,
     commit: Commit,

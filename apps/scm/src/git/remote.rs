@@ -1,36 +1,36 @@
-//! Remote repositories: their URLs, and what went wrong there.
+//! Remote repositories: URLs and failures.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::command::{Failure, Git};
 use crate::{ScmError, SourceOptions};
 
-/// Whom Git's servers take a token from.
+/// User name for tokens on Git servers.
 const TOKEN_USER: &str = "oauth2";
 
-/// Where a repository is.
+/// Location of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// A folder of this machine, which is read as it is.
+pub(super) enum RemoteLocation {
+    /// A local folder, read directly.
     Here,
-    /// Somewhere else, which is mirrored.
+    /// Remote, read through a mirror.
     Elsewhere,
 }
 
-/// Reads a URL or path; refuses those that are more than that.
-pub(super) fn place(url: &str) -> Result<Place, ScmError> {
+/// Parses a URL or path; rejects transports that run programs.
+pub(super) fn place(url: &str) -> Result<RemoteLocation, ScmError> {
     let invalid = |why: &str| Err(ScmError::Invalid(format!("{url:?} {why}")));
     if url.is_empty() || url.starts_with('-') || url.contains(char::is_control) {
         return invalid("is neither a URL nor a path");
     }
     let scheme_ends = url.find(':').filter(|end| !url[..*end].contains('/'));
     let Some(scheme_ends) = scheme_ends else {
-        return Ok(Place::Here);
+        return Ok(RemoteLocation::Here);
     };
     let (scheme, rest) = url.split_at(scheme_ends);
     // `ext::command` and its like run programs.
     if rest.starts_with("::") {
-        return invalid("names a transport that is not allowed");
+        return invalid("has a transport that is not allowed");
     }
     let Some(rest) = rest.strip_prefix("://") else {
         // `user@host:path`, which is ssh.
@@ -38,15 +38,15 @@ pub(super) fn place(url: &str) -> Result<Place, ScmError> {
             .split_once('@')
             .is_some_and(|(user, _)| user.contains(':'))
         {
-            return Err(ScmError::Invalid("the URL holds a password".to_owned()));
+            return Err(ScmError::Invalid("the URL contains a password".to_owned()));
         }
-        return Ok(Place::Elsewhere);
+        return Ok(RemoteLocation::Elsewhere);
     };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     match scheme.to_ascii_lowercase().as_str() {
         "http" | "https" if host.contains('@') => {
-            // Not even the name is repeated: it may be a token.
-            let why = "the URL holds credentials: they belong into scm.tokens or the environment";
+            // The name is not repeated either: it may be a token.
+            let why = "the URL contains credentials: set them in scm.tokens or the environment";
             Err(ScmError::Invalid(why.to_owned()))
         }
         "ssh"
@@ -55,15 +55,15 @@ pub(super) fn place(url: &str) -> Result<Place, ScmError> {
                 .next()
                 .is_some_and(|user| user.contains(':') && host.contains('@')) =>
         {
-            Err(ScmError::Invalid("the URL holds a password".to_owned()))
+            Err(ScmError::Invalid("the URL contains a password".to_owned()))
         }
-        "http" | "https" | "ssh" if host.is_empty() => invalid("names no host"),
-        "http" | "https" | "ssh" | "file" => Ok(Place::Elsewhere),
-        _ => invalid("names a transport that is not allowed"),
+        "http" | "https" | "ssh" if host.is_empty() => invalid("has no host"),
+        "http" | "https" | "ssh" | "file" => Ok(RemoteLocation::Elsewhere),
+        _ => invalid("has a transport that is not allowed"),
     }
 }
 
-/// A branch's name that can only be taken for one.
+/// Validates a branch name, which must not be readable as an option.
 pub(super) fn check_branch(branch: &str) -> Result<(), ScmError> {
     let is_odd = |c: char| c.is_control() || c.is_whitespace() || ":^~?*[\\".contains(c);
     let is_wrong = branch.is_empty()
@@ -72,15 +72,16 @@ pub(super) fn check_branch(branch: &str) -> Result<(), ScmError> {
         || branch.contains("..")
         || branch.contains("@{")
         || branch.contains(is_odd);
-    match is_wrong {
-        true => Err(ScmError::Invalid(format!(
-            "{branch:?} is no name of a branch"
-        ))),
-        false => Ok(()),
+    if is_wrong {
+        Err(ScmError::Invalid(format!(
+            "{branch:?} is not a branch name"
+        )))
+    } else {
+        Ok(())
     }
 }
 
-/// Tells Git who we are at a server, and whom to trust there.
+/// Configures the credential and the certificate authority for a server.
 pub(super) fn authenticate(git: &mut Git, url: &str, options: &SourceOptions) {
     if let Some(ca_file) = &options.ca_file {
         git.set("http.sslCAInfo", ca_file.to_string_lossy());
@@ -98,16 +99,16 @@ pub(super) fn authenticate(git: &mut Git, url: &str, options: &SourceOptions) {
         "http.extraHeader",
         format!("Authorization: Basic {encoded}"),
     );
-    // Another server must not get it.
+    // A redirect must not carry the token to another server.
     git.set("http.followRedirects", "false");
     git.hide(encoded);
     git.hide(secret);
 }
 
-/// What a failure at a remote repository means.
+/// The error for a failure at a remote repository.
 pub(super) fn failure(name: &str, failure: &Failure) -> ScmError {
     let (source_name, detail) = (name.to_owned(), failure.detail());
-    match meaning(&failure.said) {
+    match meaning(&failure.stderr) {
         Meaning::Auth => ScmError::Auth {
             source_name,
             detail,
@@ -136,7 +137,7 @@ enum Meaning {
     Other,
 }
 
-/// The first that fits: what is said about credentials says more than that the access failed.
+/// The first match counts: messages about credentials are more specific than a failed access.
 const MEANINGS: [(Meaning, &[&str]); 4] = [
     (
         Meaning::Auth,
@@ -149,7 +150,7 @@ const MEANINGS: [(Meaning, &[&str]); 4] = [
             "error: 403",
             "HTTP 401",
             "HTTP 403",
-            // Of ssh, which lists what it tried. Without the list it is about a file.
+            // From ssh, with the list of tried methods. Without the list it is about a file.
             "Permission denied (",
             "Too many authentication failures",
             "Host key verification failed",
@@ -206,8 +207,8 @@ const MEANINGS: [(Meaning, &[&str]); 4] = [
     (Meaning::Other, &[]),
 ];
 
-fn meaning(said: &str) -> Meaning {
-    let fits = |(_, words): &&(Meaning, &[&str])| words.iter().any(|words| said.contains(words));
+fn meaning(stderr: &str) -> Meaning {
+    let fits = |(_, words): &&(Meaning, &[&str])| words.iter().any(|words| stderr.contains(words));
     MEANINGS
         .iter()
         .find(fits)
@@ -219,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_told_from_paths_and_tricks() {
+    fn urls_paths_and_tricks_are_distinguished() {
         let here = ["/srv/git/a", "a/b", "./a:b", "C/x:y", "."];
         let elsewhere = [
             "https://h/a.git",
@@ -244,10 +245,10 @@ mod tests {
             "a\nb",
         ];
         for url in here {
-            assert_eq!(place(url).unwrap(), Place::Here, "{url}");
+            assert_eq!(place(url).unwrap(), RemoteLocation::Here, "{url}");
         }
         for url in elsewhere {
-            assert_eq!(place(url).unwrap(), Place::Elsewhere, "{url}");
+            assert_eq!(place(url).unwrap(), RemoteLocation::Elsewhere, "{url}");
         }
         for url in refused {
             let error = place(url).unwrap_err();
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_apart() {
+    fn failures_are_distinguished() {
         use Meaning::{Auth, Missing, Network, Other};
         let table = [
             (
@@ -324,8 +325,8 @@ mod tests {
             ("fatal: bad pack header", Other),
             ("", Other),
         ];
-        for (said, expected) in table {
-            assert_eq!(meaning(said), expected, "{said}");
+        for (stderr, expected) in table {
+            assert_eq!(meaning(stderr), expected, "{stderr}");
         }
     }
 }

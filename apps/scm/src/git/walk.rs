@@ -1,4 +1,4 @@
-//! Which commits there are to read, oldest first.
+//! Lists the commits to read, oldest first.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,11 +12,11 @@ use std::{
 use super::command::Git;
 use crate::ScmError;
 
-/// So many commits are dealt out at a time.
+/// Commits per share.
 pub(super) const HAND: u64 = 100;
 
-/// The names of commits, a line each, in a file that has no name: however many there are, they are
-/// not held in memory, and the programs that read commits take them from there.
+/// The names of commits, one per line, in an unnamed file: they are not held in memory, and the
+/// `git` processes read them from there.
 #[derive(Debug)]
 pub(super) struct Walk {
     folder: PathBuf,
@@ -27,8 +27,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// All that leads to a commit and not to another, parents first. The same two commits make the
-    /// same list.
+    /// All ancestors of a commit that are not ancestors of another, parents first. The same two
+    /// commits give the same list.
     pub(super) async fn list(
         git: &Git,
         folder: &Path,
@@ -38,7 +38,7 @@ impl Walk {
         let failed = |error: io::Error| {
             let folder = folder.display();
             ScmError::Invalid(format!(
-                "{folder} cannot be used for lists of commits: {error}"
+                "cannot write lists of commits in {folder}: {error}"
             ))
         };
         let (list, reader) = nameless(folder).map_err(failed)?;
@@ -54,7 +54,7 @@ impl Walk {
         let bytes = list.metadata().map_err(failed)?.len();
         if bytes % line_bytes != 0 {
             let source_name = git.name.clone();
-            let detail = "git rev-list answered something else than commits".to_owned();
+            let detail = "git rev-list printed a line that is not a commit".to_owned();
             return Err(ScmError::Protocol {
                 source_name,
                 detail,
@@ -69,12 +69,12 @@ impl Walk {
         })
     }
 
-    /// How many there are.
+    /// Number of commits.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// The commit at a place in the list.
+    /// The commit at a position.
     pub(super) fn get(&self, position: u64) -> io::Result<String> {
         let mut line = vec![0; self.line_bytes as usize - 1];
         let offset = position * self.line_bytes;
@@ -82,7 +82,7 @@ impl Walk {
         Ok(String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// The list from a place on, as it is and dealt out to several, [`HAND`] by [`HAND`] in turns.
+    /// The list from a position on, whole and split into shares of [`HAND`] commits in turn.
     /// Blocks.
     pub(super) fn deal(mut self, position: u64, hands: usize) -> io::Result<(Stdio, Vec<Stdio>)> {
         let start = SeekFrom::Start(position * self.line_bytes);
@@ -111,11 +111,11 @@ impl Walk {
     }
 }
 
-/// A file to write and the same to read, each with a place of its own. Its name is gone at once:
-/// nothing is left behind, whatever happens.
+/// A file for writing and the same for reading, each with its own offset. Unlinked at once, so
+/// nothing is left behind.
 fn nameless(folder: &Path) -> io::Result<(File, File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // What is read with a token is not for other users of this machine.
+    // Data read with a token must not be readable by other users.
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder)?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

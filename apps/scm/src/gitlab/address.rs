@@ -1,4 +1,4 @@
-//! Where a project is.
+//! URL of a project.
 
 use reqwest::Url;
 
@@ -14,17 +14,17 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Reads the URL of a project: of its page, of its repository, or of the project in the API
+    /// Parses the URL of a project: of its page, its repository, or in the API
     /// (`…/api/v4/projects/42`), for servers that are not at the root of their host.
     pub(super) fn parse(text: &str) -> Result<Self, ScmError> {
-        // The text itself may hold a password.
+        // The text may contain a password.
         let refused = |why: &str| ScmError::Invalid(format!("the URL of a GitLab project {why}"));
-        let mut api = Url::parse(text).map_err(|error| refused(&format!("is none: {error}")))?;
+        let mut api = Url::parse(text).map_err(|error| refused(&format!("is invalid: {error}")))?;
         if !matches!(api.scheme(), "http" | "https") {
-            return Err(refused("has a scheme that is neither http nor https"));
+            return Err(refused("has a scheme other than http and https"));
         }
         if !api.username().is_empty() || api.password().is_some() {
-            return Err(refused("holds credentials, which belong into the settings"));
+            return Err(refused("contains credentials; set them in scm.tokens"));
         }
         let path = api.path().to_owned();
         let (root, project) = match path.split_once("/api/v4/projects/") {
@@ -38,14 +38,14 @@ impl Address {
                 let project = decoded(path.strip_suffix(".git").unwrap_or(path));
                 if !project.contains('/') {
                     return Err(refused(
-                        "names no project: it has the form https://host/group/project",
+                        "has no project; the form is https://host/group/project",
                     ));
                 }
                 (String::new(), project)
             }
         };
         if project.is_empty() {
-            return Err(refused("names no project"));
+            return Err(refused("has no project"));
         }
         api.set_path(&format!("{root}/api/v4"));
         api.set_query(None);
@@ -53,7 +53,7 @@ impl Address {
         Ok(Self { api, project })
     }
 
-    /// The URL of something of the project; every segment is escaped.
+    /// The URL of a resource of the project; every segment is escaped.
     pub(super) fn at(&self, segments: &[&str]) -> Url {
         let mut url = self.api.clone();
         if let Ok(mut path) = url.path_segments_mut() {
@@ -63,7 +63,7 @@ impl Address {
     }
 }
 
-/// `group%2Fproject` is `group/project`; nothing else in these names needs escaping.
+/// `group%2Fproject` is `group/project`; no other character of these names needs escaping.
 fn decoded(text: &str) -> String {
     text.replace("%2F", "/").replace("%2f", "/")
 }

@@ -1,9 +1,9 @@
-//! Merge requests in the order in which they changed.
+//! Merge requests in the order of their last change.
 //!
-//! A merge request that changes while pages are turned moves to the end, and everything behind it moves
-//! up by one: whoever turns pages by number misses one. So the next page is asked for by the time the
-//! last one ended with. Only where a whole page changed in the same instant, pages are turned by number;
-//! and turned again until nothing new comes of it.
+//! A merge request that changes between two pages moves to the end, and those behind it move up by
+//! one: paging by number would skip one. So the next page is requested by the time of the last
+//! entry. Only where a whole page has the same time, paging is by number, and repeated until it
+//! brings nothing new.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::{
     client::Client,
-    reached::{Reached, Stamp},
+    reached::{RequestPosition, Stamp},
     time,
 };
 use crate::ScmError;
@@ -46,7 +46,7 @@ pub(super) struct MergeRequest {
     updated_at: String,
 }
 
-/// Somebody.
+/// A user.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Person {
     pub(super) id: i64,
@@ -58,33 +58,33 @@ pub(super) struct Person {
 
 /// Merge requests from a time on.
 #[derive(Debug)]
-pub(super) struct Changed<'a> {
+pub(super) struct ChangedRequests<'a> {
     client: &'a Client,
     page_size: u64,
     since: Option<Timestamp>,
     page: u64,
-    /// What was told at or after `since`, or known before.
-    told: HashSet<Stamp>,
-    /// Whether the pages that are being turned by number brought something.
+    /// Those seen at or after `since`, or stored before.
+    seen: HashSet<Stamp>,
+    /// Whether the pages by number brought something new.
     has_news: bool,
     is_done: bool,
 }
 
-impl<'a> Changed<'a> {
-    /// Those that changed since, apart from what is known.
-    pub(super) fn new(client: &'a Client, page_size: u64, reached: &Reached) -> Self {
+impl<'a> ChangedRequests<'a> {
+    /// Those that changed since, except stored ones.
+    pub(super) fn new(client: &'a Client, page_size: u64, reached: &RequestPosition) -> Self {
         Self {
             client,
             page_size,
             since: reached.since(),
             page: 1,
-            told: reached.recent().collect(),
+            seen: reached.recent().collect(),
             has_news: false,
             is_done: false,
         }
     }
 
-    /// Some more, in order; nothing at the end. May be none, with more to come.
+    /// The next ones in order; `None` at the end. May be empty with more to come.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<(Stamp, MergeRequest)>>, ScmError> {
         if self.is_done {
             return Ok(None);
@@ -94,14 +94,14 @@ impl<'a> Changed<'a> {
         let is_full = answer.has_next || answer.body.len() as u64 >= self.page_size;
         let stamped = self.stamped(&url, answer.body)?;
         let newest = stamped.last().map(|((time, _), _)| *time);
-        let is_new = |(stamp, _): &(Stamp, MergeRequest)| self.told.insert(*stamp);
+        let is_new = |(stamp, _): &(Stamp, MergeRequest)| self.seen.insert(*stamp);
         let mut fresh: Vec<_> = stamped.into_iter().filter(is_new).collect();
         fresh.sort_by_key(|(stamp, _)| *stamp);
         self.turn(is_full, newest, !fresh.is_empty());
         Ok(Some(fresh))
     }
 
-    /// Where to go on.
+    /// Determines the next page.
     fn turn(&mut self, is_full: bool, newest: Option<Timestamp>, is_fresh: bool) {
         self.has_news |= is_fresh;
         let is_one_instant = is_full && newest.is_some() && newest <= self.since;
@@ -109,7 +109,7 @@ impl<'a> Changed<'a> {
             self.page += 1;
             return;
         }
-        // What was turned by number may have been shifted meanwhile.
+        // Pages by number may have shifted in between.
         let is_unsure = self.page > 1 && self.has_news;
         self.page = 1;
         self.has_news = false;
@@ -120,7 +120,7 @@ impl<'a> Changed<'a> {
             None => self.is_done = true,
             Some(newest) => {
                 self.since = Some(newest);
-                self.told.retain(|(time, _)| *time >= newest);
+                self.seen.retain(|(time, _)| *time >= newest);
             }
         }
     }
@@ -140,7 +140,7 @@ impl<'a> Changed<'a> {
         self.client.at(&["merge_requests"], &query)
     }
 
-    /// With their times, which must be what was asked for.
+    /// With their times, which must be in the requested range.
     fn stamped(
         &self,
         url: &Url,
@@ -155,7 +155,7 @@ impl<'a> Changed<'a> {
                     .strange(url, format!("merge request {iid} changed at {at:?}"))
             })?;
             if before.is_some_and(|before| time < before) {
-                let what = format!("merge request {iid} of {at} is not in its order");
+                let what = format!("merge request {iid} of {at} is out of order");
                 return Err(self.client.strange(url, what));
             }
             before = Some(time);

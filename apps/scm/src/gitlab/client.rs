@@ -1,52 +1,54 @@
-//! Requests to a GitLab server, and what its answers mean.
+//! HTTP requests to a GitLab server.
 
 use std::time::Duration;
 
-use consign_outbound::{causes, retry_after};
+use consign_outbound::{
+    ReadError, ReadLimit, SendError, build, read_body, retry_after, send, sensitive, shown_url,
+};
 use jiff::Timestamp;
 use reqwest::{
-    Response, StatusCode, Url,
-    header::{HeaderMap, HeaderValue, LOCATION},
+    Method, Request, StatusCode, Url,
+    header::{ACCEPT, HeaderMap, HeaderValue, LOCATION},
 };
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use super::address::Address;
 use crate::{Retry, ScmError, Secret, SourceOptions};
 
-/// A page of a hundred commits with long messages is not near it.
+/// Far more than a page of a hundred commits with long messages.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
-/// Longest part of an answer that errors repeat.
-const SAID_CHARS_MAX: usize = 200;
-/// A server that wants to be left alone for longer gets its wish: the next run comes later.
+/// Maximum part of an answer in errors.
+const MESSAGE_CHARS_MAX: usize = 200;
+/// Longer waits end the run; the next run continues.
 const WAIT_MAX: Duration = Duration::from_secs(600);
-/// For a server that does not say how long.
-const WAIT_UNSAID: Duration = Duration::from_secs(30);
-/// How often a request waits for its turn.
+/// Default wait if the server gives none.
+const WAIT_DEFAULT: Duration = Duration::from_secs(30);
+/// Maximum waits of one request.
 const WAITS_MAX: u32 = 10;
-/// A project that was renamed is answered with where it is now.
+/// A renamed project is answered with a redirect.
 const REDIRECTS_MAX: u32 = 3;
 
 /// A page of an answer.
 #[derive(Debug)]
 pub(super) struct Page<T> {
-    /// What is on it.
+    /// Content.
     pub(super) body: T,
-    /// Whether the server says that there is another.
+    /// Whether the server announces another page.
     pub(super) has_next: bool,
-    /// How many there are on all pages, if the server says so.
+    /// Total of all pages, if the server sends it.
     pub(super) total: Option<u64>,
 }
 
-/// What came of a request.
+/// Result of a request.
 enum Answer<T> {
     Page(Page<T>),
-    /// Too many requests: again after a while.
+    /// Too many requests: retry after this time.
     Wait(Duration),
     Moved(Url),
 }
 
-/// A project of a GitLab server, to be asked.
+/// Client for one project.
 #[derive(Debug)]
 pub(super) struct Client {
     http: reqwest::Client,
@@ -62,24 +64,20 @@ impl Client {
     pub(super) fn new(url: &str, options: &SourceOptions) -> Result<Self, ScmError> {
         let address = Address::parse(url)?;
         let secret = options.credential.as_ref().map(|it| it.secret.clone());
-        let token = secret.as_ref().map(|secret| {
-            let mut value = HeaderValue::from_str(secret.reveal())?;
-            value.set_sensitive(true);
-            Ok::<_, reqwest::header::InvalidHeaderValue>(value)
-        });
+        let token = secret.as_ref().map(|secret| sensitive(secret.reveal()));
         let token = token.transpose().map_err(|_| {
-            ScmError::Invalid("the token for GitLab holds what no token can hold".into())
+            ScmError::Invalid(
+                "the token for GitLab has a character that a header cannot carry".into(),
+            )
         })?;
         options.reach.check_literal(url, &address.at(&[]))?;
         let invalid = |error: String| ScmError::Invalid(format!("ca_file {error}"));
         let http = consign_outbound::client(options.ca_file.as_deref())
             .map_err(|error| invalid(error.to_string()))?
             .dns_resolver(options.reach.allowed.clone().resolver())
-            .connect_timeout(options.silence_max)
-            .build()
-            .map_err(|error| invalid(causes(&error)))?;
+            .connect_timeout(options.silence_max);
         Ok(Self {
-            http,
+            http: build(http).map_err(invalid)?,
             address,
             name: url.trim_end_matches('/').to_owned(),
             secret,
@@ -93,7 +91,7 @@ impl Client {
         &self.name
     }
 
-    /// The URL of something of the project.
+    /// The URL of a resource of the project.
     pub(super) fn at(&self, segments: &[&str], query: &[(&str, &str)]) -> Url {
         let mut url = self.address.at(segments);
         if !query.is_empty() {
@@ -102,12 +100,12 @@ impl Client {
         url
     }
 
-    /// Asks, and asks again what the network spoilt.
+    /// Sends a request, with retries after network failures.
     pub(super) async fn get<T: DeserializeOwned>(&self, url: &Url) -> Result<Page<T>, ScmError> {
         self.follow(url, &self.retry).await
     }
 
-    /// Asks once; a network failure is the caller's to repeat.
+    /// Sends a request once; the caller retries network failures.
     pub(super) async fn get_once<T: DeserializeOwned>(
         &self,
         url: &Url,
@@ -127,14 +125,17 @@ impl Client {
         let mut url = url.clone();
         let (mut waits, mut redirects) = (0, 0);
         loop {
-            match retry.run(async || self.ask(&url).await).await? {
+            match retry.run(async || self.request(&url).await).await? {
                 Answer::Page(page) => return Ok(page),
                 Answer::Wait(wait) => self.wait(wait, &mut waits).await?,
                 Answer::Moved(to) => {
                     redirects += 1;
                     let same = to.origin() == url.origin();
                     if !same || redirects > REDIRECTS_MAX {
-                        let what = format!("leads to {}, where the token is not sent", shown(&to));
+                        let what = format!(
+                            "redirects to {}, to which the token is not sent",
+                            shown(&to)
+                        );
                         return Err(self.strange(&url, what));
                     }
                     url = to;
@@ -147,7 +148,7 @@ impl Client {
         *waits += 1;
         if wait > WAIT_MAX || *waits > WAITS_MAX {
             let seconds = wait.as_secs();
-            let detail = format!("too many requests (429): it asks for {seconds} seconds of rest");
+            let detail = format!("too many requests (429): retry after {seconds} seconds");
             return Err(ScmError::Network {
                 source_name: self.name.clone(),
                 tries: *waits,
@@ -158,7 +159,7 @@ impl Client {
         Ok(())
     }
 
-    /// The same, but what is not there is no failure.
+    /// The same, with `None` for a missing resource.
     pub(super) async fn find<T: DeserializeOwned>(&self, url: &Url) -> Result<Option<T>, ScmError> {
         match self.get(url).await {
             Ok(page) => Ok(Some(page.body)),
@@ -167,7 +168,7 @@ impl Client {
         }
     }
 
-    /// A protocol error at a place.
+    /// A protocol error at a URL.
     pub(super) fn strange(&self, url: &Url, what: impl std::fmt::Display) -> ScmError {
         ScmError::Protocol {
             source_name: self.name.clone(),
@@ -175,32 +176,35 @@ impl Client {
         }
     }
 
-    async fn ask<T: DeserializeOwned>(&self, url: &Url) -> Result<Answer<T>, ScmError> {
-        let mut request = self
-            .http
-            .get(url.clone())
-            .header("Accept", "application/json");
+    async fn request<T: DeserializeOwned>(&self, url: &Url) -> Result<Answer<T>, ScmError> {
+        let mut request = Request::new(Method::GET, url.clone());
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(token) = &self.token {
-            request = request.header("PRIVATE-TOKEN", token.clone());
+            headers.insert("private-token", token.clone());
         }
-        let response = match timeout(self.silence_max, request.send()).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.unreachable(causes(&error.without_url()))),
-            Err(_) => {
-                return Err(self.unreachable(format!("GET {}: no answer in time", shown(url))));
-            }
-        };
+        let ends = Instant::now() + self.silence_max;
+        let response = send(&self.http, request, None, ends).await;
+        let response = response.map_err(|error| match error {
+            SendError::Broken { .. } => self.unreachable(error.to_string()),
+            SendError::TimedOut { .. } => self.unreachable(format!("GET {}: {error}", shown(url))),
+        })?;
         let (status, headers) = (response.status(), response.headers().clone());
         if status == StatusCode::TOO_MANY_REQUESTS {
-            return Ok(Answer::Wait(asked_wait(&headers, Timestamp::now())));
+            return Ok(Answer::Wait(requested_wait(&headers, Timestamp::now())));
         }
         if status.is_redirection() {
             let place = headers.get(LOCATION).and_then(|place| place.to_str().ok());
             let place = place.and_then(|place| url.join(place).ok());
-            let nowhere = || self.strange(url, format!("answered {status} without a place to go"));
+            let nowhere = || self.strange(url, format!("answered {status} without a location"));
             return place.map(Answer::Moved).ok_or_else(nowhere);
         }
-        let bytes = self.read(response, url).await?;
+        let limit = ReadLimit::Silence(self.silence_max);
+        let bytes = read_body(response, ANSWER_BYTES_MAX, limit).await;
+        let bytes = bytes.complete().map_err(|error| match error {
+            ReadError::TooLong { .. } => self.strange(url, error),
+            _ => self.unreachable(format!("GET {}: {error}", shown(url))),
+        })?;
         if !status.is_success() {
             return Err(self.refusal(status, url, &bytes));
         }
@@ -214,29 +218,8 @@ impl Client {
         }))
     }
 
-    async fn read(&self, mut response: Response, url: &Url) -> Result<Vec<u8>, ScmError> {
-        let mut bytes = Vec::new();
-        loop {
-            match timeout(self.silence_max, response.chunk()).await {
-                Ok(Ok(Some(chunk))) if bytes.len() + chunk.len() <= ANSWER_BYTES_MAX => {
-                    bytes.extend_from_slice(&chunk);
-                }
-                Ok(Ok(Some(_))) => {
-                    let what = format!("an answer of more than {ANSWER_BYTES_MAX} bytes");
-                    return Err(self.strange(url, what));
-                }
-                Ok(Ok(None)) => return Ok(bytes),
-                Ok(Err(error)) => return Err(self.unreachable(causes(&error.without_url()))),
-                Err(_) => {
-                    let what = format!("GET {}: the answer stopped in its middle", shown(url));
-                    return Err(self.unreachable(what));
-                }
-            }
-        }
-    }
-
     fn refusal(&self, status: StatusCode, url: &Url, bytes: &[u8]) -> ScmError {
-        let detail = format!("GET {}: {status}: {}", shown(url), self.said(bytes));
+        let detail = format!("GET {}: {status}: {}", shown(url), self.message_of(bytes));
         let source_name = self.name.clone();
         match status.as_u16() {
             401 | 403 => ScmError::Auth {
@@ -245,8 +228,8 @@ impl Client {
             },
             404 | 410 => ScmError::NotFound {
                 source_name,
-                // GitLab does not say which: that would tell strangers what there is.
-                detail: format!("{detail} (it is not there, or the token may not see it)"),
+                // GitLab does not distinguish, so that strangers cannot detect projects.
+                detail: format!("{detail} (it does not exist, or the token has no access)"),
             },
             408 | 425 | 500..=599 => self.unreachable(detail),
             _ => ScmError::Protocol {
@@ -264,18 +247,18 @@ impl Client {
         }
     }
 
-    /// Where an answer stopped making sense.
+    /// Where parsing failed.
     fn unread(&self, error: &serde_json::Error, bytes: &[u8]) -> String {
         let size = bytes.len();
         let begins: Vec<u8> = bytes.iter().copied().take(80).collect();
         format!(
             "{error} ({size} bytes, beginning with {:?})",
-            self.said(&begins)
+            self.message_of(&begins)
         )
     }
 
-    /// What an error says, in few words and without the token.
-    fn said(&self, bytes: &[u8]) -> String {
+    /// The server's message, short and without the token.
+    fn message_of(&self, bytes: &[u8]) -> String {
         let json: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
         let field = |name: &str| match json.as_ref()?.get(name)? {
             serde_json::Value::String(text) => Some(text.clone()),
@@ -284,35 +267,22 @@ impl Client {
         let fields = ["message", "error_description", "error"];
         let text = fields.into_iter().find_map(field);
         let mut text = text.unwrap_or_else(|| String::from_utf8_lossy(bytes).into_owned());
-        if let Some(secret) = self
-            .secret
-            .as_ref()
-            .map(Secret::reveal)
-            .filter(|it| !it.is_empty())
-        {
-            text = text.replace(secret, "***");
+        if let Some(secret) = &self.secret {
+            text = secret.mask_in(&text);
         }
         let text = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-        text.take(SAID_CHARS_MAX).collect()
+        text.take(MESSAGE_CHARS_MAX).collect()
     }
 }
 
-/// A URL for people: there is never a secret in it.
+/// A URL for people; it never contains a secret.
 fn shown(url: &Url) -> String {
     let query = url.query().map(|query| format!("?{query}"));
-    let port = url.port().map(|port| format!(":{port}"));
-    format!(
-        "{}://{}{}{}{}",
-        url.scheme(),
-        url.host_str().unwrap_or_default(),
-        port.unwrap_or_default(),
-        url.path(),
-        query.unwrap_or_default()
-    )
+    format!("{}{}", shown_url(url), query.unwrap_or_default())
 }
 
-/// How long the server wants to be left alone: in seconds, or until a second since 1970.
-fn asked_wait(headers: &HeaderMap, now: Timestamp) -> Duration {
+/// The server's Retry-After: seconds, or a Unix time.
+fn requested_wait(headers: &HeaderMap, now: Timestamp) -> Duration {
     let until = || {
         let until = headers.get("RateLimit-Reset")?.to_str().ok()?.trim();
         let until = until.parse::<i64>().ok()?;
@@ -321,7 +291,7 @@ fn asked_wait(headers: &HeaderMap, now: Timestamp) -> Duration {
         Some(Duration::from_secs(seconds))
     };
     let wait = retry_after(headers, now).or_else(until);
-    wait.unwrap_or(WAIT_UNSAID).max(Duration::from_secs(1))
+    wait.unwrap_or(WAIT_DEFAULT).max(Duration::from_secs(1))
 }
 
 #[cfg(test)]
@@ -349,7 +319,7 @@ mod tests {
                 headers.insert(name, value.parse().unwrap());
             }
             assert_eq!(
-                asked_wait(&headers, now),
+                requested_wait(&headers, now),
                 Duration::from_secs(seconds),
                 "{pairs:?}"
             );

@@ -1,11 +1,10 @@
 //! The commits of a branch.
 //!
-//! GitLab lists commits newest first, and they are to be written oldest first. So a list is asked for
-//! between two commits, by their names: it stays the same whatever is pushed meanwhile. Its last page is
-//! looked for, and the pages are read from there to the first. A watermark in the middle of it says
-//! which list that was and which page comes next, so that a killed synchronisation resumes. What is new
-//! is told by descent and not by date: a commit that is pushed late with an old date is not missed
-//! (T56).
+//! GitLab lists commits newest first, and they are written oldest first. So the list is requested
+//! between two commit names: later pushes do not change it. The last page is searched, and the
+//! pages are read from there to the first. A watermark within the list has the list and its next
+//! page, so that a killed synchronisation resumes. New commits are determined by ancestry, not by
+//! date: a commit that is pushed late with an old date is found.
 
 use serde_json::json;
 
@@ -13,12 +12,12 @@ use super::{
     client::Client,
     model::{Branch, Commit},
 };
-use crate::{Found, Note, Outlet, Place, Records, ScmError, Watermark};
+use crate::{Note, Outlet, Records, ScmError, SourceBatch, SourcePosition, Watermark};
 
-/// A list of commits and where in it we are.
+/// A list of commits and the position in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct List {
-    /// The end of what is known; absent for everything.
+    /// The last stored commit; `None` for everything.
     base: Option<String>,
     /// The newest.
     target: String,
@@ -26,7 +25,7 @@ struct List {
     page_size: u64,
 }
 
-/// Reads what is new on a branch.
+/// Reads the new commits of a branch.
 pub(super) async fn read(
     client: &Client,
     branch: &str,
@@ -42,7 +41,7 @@ pub(super) async fn read(
     {
         let last_was = last.clone();
         last = (Some(list.target.clone()), list.target_ts.clone());
-        // The short page at the end of the list is behind us.
+        // The short last page was read before.
         walk.down(&list, page, true, &last_was, Vec::new()).await?;
     }
     let url = client.at(&["repository", "branches", branch], &[]);
@@ -63,7 +62,7 @@ pub(super) async fn read(
     walk.begin(&list, &last, notes).await
 }
 
-/// The list that a watermark is in the middle of, and its next page.
+/// The list of a watermark and its next page.
 fn resumed(from: &Watermark, page_size: u64) -> Option<(List, u64)> {
     let text = |name: &str| from.place.get(name)?.as_str().map(str::to_owned);
     let number = |name: &str| from.place.get(name)?.as_u64();
@@ -74,11 +73,11 @@ fn resumed(from: &Watermark, page_size: u64) -> Option<(List, u64)> {
         target_ts: text("target_ts"),
         page_size: number("page_size")?,
     };
-    // Pages of another size are other pages; what is known already does no harm.
+    // Another page size gives other pages; commits that are stored already are ignored.
     (list.page_size == page_size).then_some((list, page))
 }
 
-type Last = (Option<String>, Option<String>);
+type LastPosition = (Option<String>, Option<String>);
 
 struct Walk<'a> {
     client: &'a Client,
@@ -86,7 +85,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Whether both ends of a list are still there; a server may throw away what no branch holds.
+    /// Whether both ends of the list still exist; a server may remove unreachable commits.
     async fn is_there(&self, list: &List) -> Result<bool, ScmError> {
         for name in [Some(&list.target), list.base.as_ref()]
             .into_iter()
@@ -106,7 +105,7 @@ impl Walk<'_> {
         self.client.find(&url).await
     }
 
-    /// From where on commits are new, and whether history was rewritten.
+    /// Where new commits begin, and whether history was rewritten.
     async fn base(
         &self,
         last: Option<&str>,
@@ -131,17 +130,22 @@ impl Walk<'_> {
     }
 
     /// Finds the last page and reads from there.
-    async fn begin(&self, list: &List, last: &Last, notes: Vec<Note>) -> Result<(), ScmError> {
+    async fn begin(
+        &self,
+        list: &List,
+        last: &LastPosition,
+        notes: Vec<Note>,
+    ) -> Result<(), ScmError> {
         let first = self.page(list, 1, false).await?;
         if (first.len() as u64) < list.page_size {
-            // Everything is on it; or nothing, when the branch was set back to what is known.
+            // One page holds everything, or nothing if the branch was reset to a stored commit.
             return self.send(list, last, first, 0, notes).await;
         }
         let pages = self.last_page(list).await?;
         self.down(list, pages, false, last, notes).await
     }
 
-    /// The first page is full. Doubles until there is nothing, then halves.
+    /// The first page is full: doubles until a page is empty, then bisects.
     async fn last_page(&self, list: &List) -> Result<u64, ScmError> {
         let (mut full, mut empty) = (1, None);
         loop {
@@ -158,13 +162,13 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads the pages from one on down to the first. All are full but the last of the list.
+    /// Reads from this page to the first. All are full except the last of the list.
     async fn down(
         &self,
         list: &List,
         pages: u64,
         are_full: bool,
-        last: &Last,
+        last: &LastPosition,
         mut notes: Vec<Note>,
     ) -> Result<(), ScmError> {
         for page in (1..=pages).rev() {
@@ -175,8 +179,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A page of the list. One that should be full and is not shows that the list is no longer what it
-    /// was: it is not taken for read.
+    /// A page of the list. An unexpected short page means that the list changed: it is rejected.
     async fn page(&self, list: &List, page: u64, is_full: bool) -> Result<Vec<Commit>, ScmError> {
         let range = match &list.base {
             Some(base) => format!("{base}..{}", list.target),
@@ -185,7 +188,7 @@ impl Walk<'_> {
         let (size, number) = (list.page_size.to_string(), page.to_string());
         let query = [
             ("ref_name", range.as_str()),
-            // Parents never come before their children, whatever their dates say.
+            // Children precede their parents, independent of dates.
             ("order", "topo"),
             ("with_stats", "true"),
             ("per_page", &size),
@@ -215,12 +218,12 @@ impl Walk<'_> {
     async fn send(
         &self,
         list: &List,
-        last: &Last,
+        last: &LastPosition,
         commits: Vec<Commit>,
         pages_left: u64,
         notes: Vec<Note>,
     ) -> Result<(), ScmError> {
-        let mut place = Place::new();
+        let mut place = SourcePosition::new();
         let mut set = |name: &str, value: &Option<String>| {
             if let Some(value) = value {
                 place.insert(name.to_owned(), json!(value));
@@ -243,7 +246,7 @@ impl Walk<'_> {
         }
         let records = commits.into_iter().rev().map(Commit::into_record).collect();
         self.to
-            .send(Found {
+            .send(SourceBatch {
                 records: Records::Commits(records),
                 place,
                 remaining: Some(pages_left * list.page_size),

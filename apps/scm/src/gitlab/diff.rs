@@ -1,7 +1,7 @@
 //! The change of a commit, file by file.
 //!
-//! GitLab leaves out what it finds too large, files and all, and does not always say so. So the lines
-//! are counted and compared with what the commit has.
+//! GitLab omits large files and large diffs, not always marked. So the lines are counted and
+//! compared with the commit's.
 
 use serde::Deserialize;
 
@@ -43,7 +43,7 @@ pub(super) async fn diff(client: &Client, sha: &str, to: &mut PatchWriter) -> Re
     write(client, sha, to, File::to_diff).await
 }
 
-/// Writes which files were changed, and how much.
+/// Writes the changed files and their line counts.
 pub(super) async fn stat(client: &Client, sha: &str, to: &mut PatchWriter) -> Result<(), ScmError> {
     write(client, sha, to, File::to_stat).await
 }
@@ -98,7 +98,7 @@ impl File {
         self.collapsed == Some(true) || self.too_large == Some(true)
     }
 
-    /// As `git diff` writes it.
+    /// In the format of `git diff`.
     fn to_diff(&self) -> String {
         let (old, new) = (&self.old_path, &self.new_path);
         let mut text = format!("diff --git a/{old} b/{new}\n");
@@ -113,7 +113,7 @@ impl File {
         if self.renamed_file {
             text += &format!("rename from {old}\nrename to {new}\n");
         }
-        // Newer servers can be told to write these themselves.
+        // Newer servers can include these lines.
         if self.diff.starts_with("@@") {
             let from = if self.new_file {
                 "/dev/null".to_owned()
@@ -142,9 +142,10 @@ impl File {
         } else {
             &self.new_path
         };
-        match self.is_withheld() || self.diff.starts_with("Binary files") {
-            true => format!("-\t-\t{path}\n"),
-            false => format!("{}\t{}\t{path}\n", hunks.added, hunks.deleted),
+        if self.is_withheld() || self.diff.starts_with("Binary files") {
+            format!("-\t-\t{path}\n")
+        } else {
+            format!("{}\t{}\t{path}\n", hunks.added, hunks.deleted)
         }
     }
 }

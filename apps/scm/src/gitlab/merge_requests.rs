@@ -1,24 +1,24 @@
-//! Merge requests, as they stand.
+//! Reads merge requests.
 
 use serde_json::json;
 
 use super::{
-    changed::{Changed, MergeRequest},
+    changed::{ChangedRequests, MergeRequest},
     client::Client,
-    reached::{Reached, Stamp},
+    reached::{RequestPosition, Stamp},
     time,
 };
-use crate::{Found, NewMergeRequest, Outlet, Records, ScmError, Watermark, derive};
+use crate::{NewMergeRequest, Outlet, Records, ScmError, SourceBatch, Watermark, derive};
 
-/// Reads what has changed; answers what is known then.
+/// Reads changed merge requests; returns the new position.
 pub(super) async fn read(
     client: &Client,
     page_size: u64,
     from: &Watermark,
     to: &Outlet,
-) -> Result<Reached, ScmError> {
-    let mut reached = Reached::read(from);
-    let mut changed = Changed::new(client, page_size, &reached);
+) -> Result<RequestPosition, ScmError> {
+    let mut reached = RequestPosition::read(from);
+    let mut changed = ChangedRequests::new(client, page_size, &reached);
     while let Some(fresh) = changed.next().await? {
         for (stamp, _) in &fresh {
             reached.add(*stamp);
@@ -28,7 +28,7 @@ pub(super) async fn read(
         };
         let records = fresh.into_iter();
         let records = records.map(|(stamp, request)| record(stamp, request));
-        to.send(Found {
+        to.send(SourceBatch {
             records: Records::MergeRequests(records.collect()),
             place,
             remaining: None,
@@ -59,7 +59,7 @@ fn record((updated_at, iid): Stamp, request: MergeRequest) -> NewMergeRequest {
     NewMergeRequest {
         iid,
         status: match request.state.as_str() {
-            // It is being merged just now.
+            // The merge is in progress.
             "locked" => "opened".to_owned(),
             state => derive::text(state.as_bytes()).0,
         },

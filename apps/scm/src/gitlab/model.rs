@@ -1,4 +1,4 @@
-//! What GitLab answers, as far as it matters here.
+//! JSON types of the GitLab API, as far as they are used.
 
 use consign_artifacts::sha256_of;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use crate::{NewCommit, derive};
 /// A project.
 #[derive(Debug, Deserialize)]
 pub(super) struct Project {
-    /// Absent as long as nothing was pushed.
+    /// `None` while nothing was pushed.
     pub(super) default_branch: Option<String>,
     #[serde(default)]
     pub(super) empty_repo: bool,
@@ -21,7 +21,7 @@ pub(super) struct Project {
 }
 
 impl Project {
-    /// Whether it has merge requests at all; they can be switched off.
+    /// Whether merge requests are enabled.
     pub(super) fn has_merge_requests(&self) -> bool {
         let level = self.merge_requests_access_level.as_deref();
         self.merge_requests_enabled != Some(false) && level != Some("disabled")
@@ -66,22 +66,22 @@ pub(super) struct Stats {
 }
 
 impl Commit {
-    /// Whether its name is one.
+    /// Whether its name is a valid commit name.
     pub(super) fn is_named(&self) -> bool {
         let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         matches!(self.id.len(), 40 | 64) && self.id.bytes().all(is_hex)
     }
 
-    /// When it was committed, else when it was written, as watermarks have it.
+    /// Commit time, otherwise author time, as in watermarks.
     pub(super) fn ts_text(&self) -> Option<String> {
-        let told = self
+        let ts = self
             .committed_date
             .as_deref()
             .or(self.authored_date.as_deref());
-        told.map(time::normalized)
+        ts.map(time::normalized)
     }
 
-    /// To be written down.
+    /// The record to store.
     pub(super) fn into_record(self) -> NewCommit {
         let mut is_lossy = false;
         let mut plain = |text: &Option<String>| {
@@ -116,7 +116,7 @@ impl Commit {
         }
     }
 
-    /// Of what the commit itself says, in the order of the alphabet: not of where its page is.
+    /// Over the commit's own fields in alphabetical order, not over its page URL.
     fn record_sha256(&self) -> String {
         let time = |text: &Option<String>| text.as_deref().map(time::normalized);
         let record = json!({
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(
             record.ts.unwrap().to_string(),
             "2024-01-15T13:00:00Z",
-            "facts 1.8"
+            "in UTC"
         );
         assert_eq!(record.message, "One\n\ntwo");
         assert!(record.is_merge);

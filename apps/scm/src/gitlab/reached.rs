@@ -1,4 +1,4 @@
-//! How far merge requests were read.
+//! Position in the list of merge requests.
 
 use std::collections::BTreeSet;
 
@@ -6,26 +6,26 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::time;
-use crate::{Place, Watermark};
+use crate::{SourcePosition, Watermark};
 
-/// Changes become visible when their transaction ends, a little later than the time they bear.
+/// Changes become visible at commit, a little later than their timestamp.
 const OVERLAP: SignedDuration = SignedDuration::from_secs(60);
-/// How many of those that changed last are remembered. The others are read again, which does no harm.
+/// Maximum remembered recent changes. Others are read again, which is harmless.
 const RECENT_MAX: usize = 100;
 
-/// When a merge request changed, and its number.
+/// Time of a change and number of the merge request.
 pub(super) type Stamp = (Timestamp, i64);
 
-/// The merge request that was written last, and what is known of the time before it: what shows there
-/// later is new.
+/// The last written merge request, and the recent ones before it: others that appear there later
+/// are new.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Reached {
+pub(super) struct RequestPosition {
     at: Option<(Timestamp, Option<i64>)>,
     recent: BTreeSet<Stamp>,
 }
 
-impl Reached {
-    /// As a watermark says it.
+impl RequestPosition {
+    /// From a watermark.
     pub(super) fn read(from: &Watermark) -> Self {
         let parse = |value: &Value| time::parse(value.as_str()?);
         let Some(time) = from.place.get("last_mr_updated_at").and_then(parse) else {
@@ -40,10 +40,10 @@ impl Reached {
         }
     }
 
-    /// As watermarks have it; nothing before there is anything.
-    pub(super) fn to_place(&self) -> Option<Place> {
+    /// As a watermark; `None` at the beginning.
+    pub(super) fn to_place(&self) -> Option<SourcePosition> {
         let (time, iid) = self.at?;
-        let mut place = Place::new();
+        let mut place = SourcePosition::new();
         place.insert("last_mr_updated_at".into(), json!(time.to_string()));
         place.insert("last_mr_iid".into(), json!(iid));
         let recent = self.recent.iter();
@@ -52,23 +52,23 @@ impl Reached {
         Some(place)
     }
 
-    /// From when on to look for more.
+    /// From when to continue.
     pub(super) fn since(&self) -> Option<Timestamp> {
         self.at.map(|(time, _)| earlier(time))
     }
 
-    /// Those that are known at or after that time.
+    /// Those stored at or after that time.
     pub(super) fn recent(&self) -> impl Iterator<Item = Stamp> {
         self.recent.iter().copied()
     }
 
-    /// Whether one is known, as far as can be told.
+    /// Whether one is stored, as far as it is remembered.
     pub(super) fn covers(&self, stamp: Stamp) -> bool {
         let is_older = |first: &Stamp| stamp < *first;
         self.recent.contains(&stamp) || self.recent.first().is_some_and(is_older)
     }
 
-    /// One more. It moves on, never back (facts 11).
+    /// Adds one. The position never moves back.
     pub(super) fn add(&mut self, stamp: Stamp) {
         if time::advances(self.at, stamp) {
             self.at = Some((stamp.0, Some(stamp.1)));
@@ -96,7 +96,7 @@ mod tests {
         Timestamp::from_second(1_700_000_000 + seconds).unwrap()
     }
 
-    fn watermark(place: Option<Place>) -> Watermark {
+    fn watermark(place: Option<SourcePosition>) -> Watermark {
         Watermark {
             place: place.unwrap_or_default(),
             ..Watermark::default()
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn it_moves_on_and_never_back() {
-        let mut reached = Reached::default();
+        let mut reached = RequestPosition::default();
         assert_eq!((reached.to_place(), reached.since()), (None, None));
         for (stamp, expected) in [
             ((at(0), 5), (at(0), 5)),
@@ -121,26 +121,32 @@ mod tests {
         assert_eq!(reached.since(), Some(at(40)));
         assert!(reached.covers((at(100), 1)) && reached.covers((at(3), 9)));
         assert!(!reached.covers((at(100), 2)) && !reached.covers((at(101), 1)));
-        assert!(!Reached::default().covers((at(0), 1)));
+        assert!(!RequestPosition::default().covers((at(0), 1)));
     }
 
     #[test]
     fn it_is_what_was_stored() {
-        let mut reached = Reached::default();
+        let mut reached = RequestPosition::default();
         for n in 0..300 {
             reached.add((at(n / 10), n));
         }
         assert_eq!(reached.recent().count(), RECENT_MAX);
-        assert_eq!(Reached::read(&watermark(reached.to_place())), reached);
-        // Facts 11: as the original wrote it.
-        let mut place = Place::new();
+        assert_eq!(
+            RequestPosition::read(&watermark(reached.to_place())),
+            reached
+        );
+        // As the original wrote it.
+        let mut place = SourcePosition::new();
         place.insert(
             "last_mr_updated_at".into(),
             json!("2024-01-15T20:00:00+08:00"),
         );
-        let read = Reached::read(&watermark(Some(place.clone())));
+        let read = RequestPosition::read(&watermark(Some(place.clone())));
         assert_eq!(read.at.unwrap().0.to_string(), "2024-01-15T12:00:00Z");
         place.insert("last_mr_updated_at".into(), json!("garbage"));
-        assert_eq!(Reached::read(&watermark(Some(place))), Reached::default());
+        assert_eq!(
+            RequestPosition::read(&watermark(Some(place))),
+            RequestPosition::default()
+        );
     }
 }

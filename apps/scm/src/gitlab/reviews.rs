@@ -1,9 +1,8 @@
-//! What was said and done about merge requests: notes, those that the server writes itself included,
-//! and approvals.
+//! Reviews of merge requests: notes, including system notes, and approvals.
 //!
-//! Whatever happens to a merge request moves the time of its last change: so those that have changed
-//! are looked at, and all their notes, since a list of them cannot be asked for from a time on. What is
-//! known already does no harm.
+//! Every event updates the merge request's time of change. So all notes of changed merge requests
+//! are read, because notes cannot be requested from a time on. Those that are stored already are
+//! ignored.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,17 +11,17 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
 use super::{
-    changed::{Changed, Person},
+    changed::{ChangedRequests, Person},
     client::Client,
     model::Project,
-    reached::{Reached, Stamp},
+    reached::{RequestPosition, Stamp},
     time,
 };
-use crate::{Found, NewReview, Outlet, Records, ScmError, Watermark, derive};
+use crate::{NewReview, Outlet, Records, ScmError, SourceBatch, Watermark, derive};
 
-/// As many as GitLab gives.
+/// GitLab's maximum.
 const NOTES_PAGE: usize = 100;
-/// How often a list that changes while its pages are turned is read.
+/// Maximum reads of a list that changes between its pages.
 const READS_MAX: u32 = 3;
 /// Longer comments are cut.
 const BODY_CHARS_MAX: usize = 16 << 10;
@@ -71,18 +70,18 @@ struct Approval {
     approved_at: Option<String>,
 }
 
-/// Reads what is new, of merge requests that are written down: others may have been opened meanwhile.
+/// Reads new reviews of stored merge requests; newer ones may have been opened in between.
 pub(super) async fn read(
     client: &Client,
     (page_size, batch_max): (u64, usize),
     from: &Watermark,
-    known: Option<&Reached>,
+    known: Option<&RequestPosition>,
     to: &Outlet,
 ) -> Result<(), ScmError> {
-    let reached = Reached::read(from);
+    let reached = RequestPosition::read(from);
     let last_event = from.place.get("last_event_ts").and_then(Value::as_str);
-    let mut changed = Changed::new(client, page_size, &reached);
-    let mut sending = Sending {
+    let mut changed = ChangedRequests::new(client, page_size, &reached);
+    let mut sending = ReviewStream {
         to,
         batch_max,
         reached,
@@ -93,7 +92,7 @@ pub(super) async fn read(
     while let Some(fresh) = changed.next().await? {
         for (stamp, _) in fresh {
             if known.is_some_and(|known| !known.covers(stamp)) {
-                // The next run finds it: it looks a little behind the place it begins at.
+                // The next run reads it: it starts a little before its position.
                 continue;
             }
             let reviews = of_merge_request(client, stamp.1).await?;
@@ -104,19 +103,19 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Reviews on their way.
-struct Sending<'a> {
+/// Reviews being sent.
+struct ReviewStream<'a> {
     to: &'a Outlet,
     batch_max: usize,
-    reached: Reached,
+    reached: RequestPosition,
     last_event: Option<Timestamp>,
     reviews: Vec<NewReview>,
     has_moved: bool,
 }
 
-impl Sending<'_> {
-    /// Adds the reviews of a merge request. They stay together, however many they are: a place in the
-    /// middle of them would be none.
+impl ReviewStream<'_> {
+    /// Adds the reviews of a merge request. They stay in one batch, because there is no position
+    /// between them.
     async fn add(&mut self, stamp: Stamp, reviews: Vec<NewReview>) -> Result<(), ScmError> {
         if self.reviews.len() + reviews.len() > self.batch_max && !self.reviews.is_empty() {
             self.flush().await?;
@@ -139,7 +138,7 @@ impl Sending<'_> {
         self.has_moved = false;
         let reviews = std::mem::take(&mut self.reviews);
         self.to
-            .send(Found {
+            .send(SourceBatch {
                 records: Records::Reviews(reviews),
                 place,
                 remaining: None,
@@ -154,7 +153,7 @@ async fn of_merge_request(client: &Client, iid: i64) -> Result<Vec<NewReview>, S
     let notes = notes(client, &number).await?;
     let url = client.at(&["merge_requests", &number, "approvals"], &[]);
     let approvals: Approvals = client.find(&url).await?.unwrap_or_default();
-    // Servers note approvals as well, and those who did not are told by the list.
+    // Servers write system notes for approvals; approvals without a note are taken from the list.
     let noted: HashSet<i64> = notes
         .iter()
         .filter(|note| event_type(note) == "approve")
@@ -173,8 +172,8 @@ async fn of_merge_request(client: &Client, iid: i64) -> Result<Vec<NewReview>, S
     Ok(notes.chain(approvals).collect())
 }
 
-/// All notes of a merge request, oldest first. One that is deleted while the pages are turned moves the
-/// others up, so that one is missed: then they are read again.
+/// All notes of a merge request, oldest first. A note deleted between two pages shifts the others,
+/// so that one is missed: then they are read again.
 async fn notes(client: &Client, iid: &str) -> Result<Vec<Note>, ScmError> {
     let mut found = BTreeMap::new();
     for _ in 0..READS_MAX {
@@ -190,9 +189,10 @@ async fn notes(client: &Client, iid: &str) -> Result<Vec<Note>, ScmError> {
             let url = client.at(&["merge_requests", iid, "notes"], &query);
             let answer = match client.get::<Vec<Note>>(&url).await {
                 Err(error @ ScmError::NotFound { .. }) => {
-                    return match is_gone(client, iid).await? {
-                        true => Ok(Vec::new()),
-                        false => Err(error),
+                    return if is_gone(client, iid).await? {
+                        Ok(Vec::new())
+                    } else {
+                        Err(error)
                     };
                 }
                 answer => answer?,
@@ -212,8 +212,8 @@ async fn notes(client: &Client, iid: &str) -> Result<Vec<Note>, ScmError> {
     Ok(found.into_values().collect())
 }
 
-/// Whether a merge request whose notes were not found was deleted. A project that is not to be seen,
-/// for now or for this token, has no notes to show either; but they are there, and read later.
+/// Whether a merge request without notes was deleted. An inaccessible project also returns no
+/// notes; those are read later.
 async fn is_gone(client: &Client, iid: &str) -> Result<bool, ScmError> {
     let request = client.at(&["merge_requests", iid], &[]);
     if client.find::<IgnoredAny>(&request).await?.is_some() {
@@ -249,7 +249,7 @@ fn of_note(iid: i64, note: Note) -> NewReview {
     }
 }
 
-/// What a note says was done. The server's own are in English, whatever its readers speak.
+/// The event of a note. System notes are in English on every server.
 fn event_type(note: &Note) -> &'static str {
     if !note.system {
         return "comment";
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_tell_what_was_done() {
+    fn notes_map_to_events() {
         let table = [
             ("approved this merge request", true, "approve"),
             ("unapproved this merge request", true, "unapprove"),

@@ -1,4 +1,4 @@
-//! Times as GitLab writes them, and what comes after what (facts 11).
+//! Times of GitLab and the order of positions.
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
@@ -13,7 +13,7 @@ pub(super) fn parse(text: &str) -> Option<Timestamp> {
     derive::time(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// As watermarks have it: in UTC. What is no time stays as it is.
+/// As in watermarks: in UTC. An invalid time is returned unchanged.
 pub(super) fn normalized(text: &str) -> String {
     match parse(text) {
         Some(time) => time.to_string(),
@@ -21,8 +21,8 @@ pub(super) fn normalized(text: &str) -> String {
     }
 }
 
-/// Whether a place is behind the one that is stored: a later time, or the same time and more of what
-/// breaks the tie. No place is before every other.
+/// Whether a position is after the stored one: a later time, or the same time and a larger
+/// tie-breaker. Any position is after none.
 pub(super) fn advances<T: Ord>(
     stored: Option<(Timestamp, Option<T>)>,
     place: (Timestamp, T),
@@ -39,7 +39,6 @@ pub(super) fn advances<T: Ord>(
 mod tests {
     use super::*;
 
-    /// Facts 11.
     #[test]
     fn times_are_normalized() {
         let table = [
@@ -62,7 +61,6 @@ mod tests {
         assert!(parse("-004000-01-01T00:00:00Z").is_some());
     }
 
-    /// Facts 11: strictly increasing.
     #[test]
     fn places_advance_strictly() {
         let at = |text: &str| parse(text).unwrap();

@@ -1,4 +1,4 @@
-//! A change on its way to its file.
+//! Writes a change to its file.
 
 use std::{fmt, io};
 
@@ -6,10 +6,10 @@ use consign_artifacts::{Artifacts, Draft};
 
 use crate::ScmError;
 
-/// Most changes are smaller, and go to disk in one piece.
+/// Most changes are smaller and are written in one piece.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Takes a change piece by piece, and holds little of it in memory. Behind the limit it counts only.
+/// Takes a change in pieces with little memory. Beyond the limit it only counts.
 pub struct PatchWriter {
     artifacts: Artifacts,
     bytes_max: u64,
@@ -20,7 +20,7 @@ pub struct PatchWriter {
 }
 
 impl PatchWriter {
-    /// A change that may have so many bytes.
+    /// A change of at most so many bytes.
     pub fn new(artifacts: &Artifacts, bytes_max: u64) -> Self {
         Self {
             artifacts: artifacts.clone(),
@@ -32,12 +32,12 @@ impl PatchWriter {
         }
     }
 
-    /// Says why this is not the whole change: a source may withhold parts of it.
+    /// Marks the change as partial: a source may withhold parts of it.
     pub fn degrade(&mut self, reason: impl Into<String>) {
         self.degrade_reason = Some(reason.into());
     }
 
-    /// Why this is not the whole change, if it is not.
+    /// Why the change is partial, if it is.
     pub fn degrade_reason(&self) -> Option<&str> {
         self.degrade_reason.as_deref()
     }
@@ -57,22 +57,22 @@ impl PatchWriter {
         Ok(())
     }
 
-    /// How much there was, also of what was too much.
+    /// Size of the change, including what exceeded the limit.
     pub fn seen_bytes(&self) -> u64 {
         self.seen_bytes
     }
 
-    /// Whether it is over its limit, and so holds nothing.
+    /// Whether it exceeded its limit and was discarded.
     pub fn is_too_large(&self) -> bool {
         self.seen_bytes > self.bytes_max
     }
 
-    /// Keeps it under the key that its hash makes; answers hash and key.
+    /// Stores it under the key of its hash; returns hash and key.
     pub(crate) async fn keep(
         mut self,
         key: impl FnOnce(&str) -> Result<String, ScmError>,
     ) -> Result<(String, String), ScmError> {
-        debug_assert!(!self.is_too_large(), "nothing is left of it");
+        debug_assert!(!self.is_too_large(), "it was discarded");
         self.flush().await?;
         let draft = self.draft.take().ok_or_else(gone)?;
         let sha256 = draft.sha256();
@@ -82,7 +82,7 @@ impl PatchWriter {
         Ok((sha256, key))
     }
 
-    /// What is in memory goes to disk, on a thread that may block.
+    /// Writes the buffer to disk, on a blocking thread.
     async fn flush(&mut self) -> Result<(), ScmError> {
         let buffer = std::mem::take(&mut self.buffer);
         let (draft, artifacts) = (self.draft.take(), self.artifacts.clone());
@@ -113,7 +113,7 @@ fn failed(error: io::Error) -> ScmError {
 }
 
 fn gone() -> ScmError {
-    failed(io::Error::other("the draft is gone"))
+    failed(io::Error::other("the draft was closed"))
 }
 
 async fn blocking<T: Send + 'static>(

@@ -1,30 +1,30 @@
-//! What the errors of `svn` mean. They have numbers, which are the same in every language.
+//! Maps error numbers of `svn`, which are the same in every language.
 
 use crate::ScmError;
 
-/// Longest part of an error that is repeated.
-const SAID_CHARS_MAX: usize = 500;
+/// Maximum part of an error message.
+const MESSAGE_CHARS_MAX: usize = 500;
 
 /// Not authorised, authentication failed, not readable, no mechanism in common, forbidden.
 const AUTH: [&str; 7] = [
     "E170001", "E215001", "E215003", "E215004", "E220001", "E210007", "E175013",
 ];
-/// No such repository, path, revision, or URL; a web server that knows nothing of Subversion there.
+/// No such repository, path, revision, or URL; or a web server without Subversion.
 const NOT_FOUND: [&str; 12] = [
     "E160013", "E160006", "E160005", "E195012", "E170000", "W170000", "E180001", "E210005",
     "E125002", "E200009", "E170011", "E175003",
 ];
-/// The connection: refused, reset, timed out, closed; the name of the host; what serf and DAV say of it.
+/// Connection refused, reset, timed out, closed; host name; errors of serf and DAV.
 const NETWORK: [&str; 16] = [
     "E000032", "E000101", "E000103", "E000104", "E000110", "E000111", "E000112", "E000113",
     "E210002", "E210003", "E175002", "E175012", "E120106", "E120108", "E120171", "E170013",
 ];
 
-/// What the words of `svn` mean. What went wrong at the bottom comes last, and what could not be done
-/// because of it first: so refusals are looked for before missing things, and these before the network.
+/// The error for the output of `svn`. The cause comes last and its consequences first, so
+/// rejections are checked before missing resources, and those before the network.
 pub(super) fn of(name: &str, errors: &str) -> ScmError {
     let source_name = name.to_owned();
-    let detail = said(errors);
+    let detail = one_line(errors);
     let has = |codes: &[&str]| codes.iter().any(|code| errors.contains(code));
     if has(&AUTH) {
         return ScmError::Auth {
@@ -38,7 +38,7 @@ pub(super) fn of(name: &str, errors: &str) -> ScmError {
             detail,
         };
     }
-    // Names of hosts that are not found are E670002 and its neighbours.
+    // Unknown host names are E670002 and neighbouring numbers.
     if has(&NETWORK) || errors.contains("E6700") {
         return ScmError::Network {
             source_name,
@@ -52,20 +52,20 @@ pub(super) fn of(name: &str, errors: &str) -> ScmError {
     }
 }
 
-/// Whether a folder was elsewhere, or nowhere, in the revisions that were asked for.
+/// Whether the folder had another path, or none, in the requested revisions.
 pub(super) fn is_elsewhere(error: &ScmError) -> bool {
     let codes = ["E195012", "E160013"];
     matches!(error, ScmError::NotFound { detail, .. } if codes.iter().any(|code| detail.contains(code)))
 }
 
-/// In one line, without ends of lines and other things that steer a terminal.
-fn said(errors: &str) -> String {
+/// On one line, without control characters.
+fn one_line(errors: &str) -> String {
     let lines = errors.lines().map(str::trim);
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     let text = lines.join("; ").replace("svn: ", "");
     let text = text.chars().filter(|c| !c.is_control());
-    match text.take(SAID_CHARS_MAX).collect::<String>() {
-        empty if empty.is_empty() => "svn failed without a word".to_owned(),
+    match text.take(MESSAGE_CHARS_MAX).collect::<String>() {
+        empty if empty.is_empty() => "svn failed without a message".to_owned(),
         text => text,
     }
 }
@@ -74,9 +74,9 @@ fn said(errors: &str) -> String {
 mod tests {
     use super::*;
 
-    /// As `svn` 1.14 says it.
+    /// Messages of `svn` 1.14.
     #[test]
-    fn errors_are_told_apart() {
+    fn errors_are_distinguished() {
         let table = [
             (
                 "svn: E170013: Unable to connect to a repository at URL 'svn://h/r'\n\

@@ -1,11 +1,11 @@
-//! What `svn` prints of repositories of strangers: whatever bytes come, nothing panics, and it does not
-//! matter where reads end.
+//! Fuzz tests: output of `svn` for foreign repositories never causes a panic, and does not depend
+//! on read boundaries.
 
 use proptest::prelude::*;
 
-use super::{failure, info::Info, log::Log, program::Reader, stat::Stat, url, xml::Pieces};
+use super::{failure, info::Info, log::Log, program::Reader, stat::Stat, url, xml::TagReader};
 
-/// Parts that its output is made of, and parts that break it.
+/// Fragments of its output, and fragments that break it.
 const PARTS: [&[u8]; 30] = [
     b"<log>",
     b"<logentry revision=\"7\">",
@@ -47,9 +47,9 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(part, 0..40).prop_map(|parts| parts.concat())
 }
 
-/// The same bytes in two reads are the same to the reader.
+/// The same bytes in two reads give the same result.
 fn read<R: Reader>(bytes: &[u8], cut: usize, mut reader: R) -> (bool, R) {
-    let mut pieces = Pieces::default();
+    let mut pieces = TagReader::default();
     let (first, second) = bytes.split_at(cut.min(bytes.len()));
     let mut is_read = true;
     for part in [first, second] {
@@ -72,9 +72,9 @@ proptest! {
     fn a_diff_is_counted_the_same_wherever_it_is_cut(bytes in bytes(), cut in 0_usize..2_000) {
         let count = |parts: &[&[u8]]| {
             let mut stat = Stat::default();
-            let mut told: Vec<u8> = parts.iter().flat_map(|part| stat.push(part)).collect();
-            told.extend(stat.finish());
-            told
+            let mut lines: Vec<u8> = parts.iter().flat_map(|part| stat.push(part)).collect();
+            lines.extend(stat.finish());
+            lines
         };
         let (first, second) = bytes.split_at(cut.min(bytes.len()));
         prop_assert_eq!(count(&[&bytes]), count(&[first, second]));

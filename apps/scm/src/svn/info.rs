@@ -1,20 +1,20 @@
-//! What `svn info --xml` says.
+//! Parser for `svn info --xml`.
 
-use super::{program::Reader, xml::Piece};
+use super::{program::Reader, xml::Tag};
 
-/// A folder of a repository as it stands.
+/// A folder of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Info {
     /// The newest revision of the repository.
     pub(super) head: i64,
-    /// Which repository it is, wherever it is.
+    /// Identity of the repository.
     pub(super) uuid: String,
     /// The folder within the repository: `/trunk`, `/`.
     pub(super) folder: String,
 }
 
 impl Reader for Info {
-    fn take(&mut self, piece: Piece) -> Result<(), String> {
+    fn take(&mut self, piece: Tag) -> Result<(), String> {
         match (piece.name.as_str(), piece.is_end) {
             ("entry", false) => {
                 let number = piece.attribute("revision").unwrap_or_default();
@@ -51,7 +51,7 @@ fn decoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::xml::Pieces, *};
+    use super::{super::xml::TagReader, *};
 
     #[test]
     fn a_repository_is_read() {
@@ -60,7 +60,7 @@ mod tests {
             <repository><root>file:///r</root><uuid>89af</uuid></repository>\
             <commit revision=\"6\"><author>x</author></commit></entry></info>";
         let mut info = Info::default();
-        let read = Pieces::default().push(xml.as_bytes(), &mut |piece| info.take(piece));
+        let read = TagReader::default().push(xml.as_bytes(), &mut |piece| info.take(piece));
         read.unwrap();
         let expected = Info {
             head: 7,

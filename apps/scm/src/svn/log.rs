@@ -1,22 +1,22 @@
-//! What `svn log --xml --verbose` says.
+//! Parser for `svn log --xml --verbose`.
 
 use consign_artifacts::sha256_of;
 use ring::digest::{Context, SHA256};
 use serde_json::{Value, json};
 
-use super::{program::Reader, xml::Piece};
+use super::{program::Reader, xml::Tag};
 use crate::{
     NewRevision,
     derive::{self, PATHS_MAX},
 };
 
-/// More changed paths than this make a revision one of many (facts 1.8).
+/// A revision with more changed paths is a bulk change.
 const BULK_PATHS: u64 = 100;
 
-/// The texts of a batch take no more memory than this, except for its last revision.
+/// Maximum text of a batch, except for its last revision.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// The revisions of a log, as they are told.
+/// The revisions of a log.
 pub(super) struct Log {
     /// Of the repository.
     uuid: String,
@@ -24,7 +24,7 @@ pub(super) struct Log {
     folder: String,
     current: Option<Draft>,
     revisions: Vec<NewRevision>,
-    /// What their texts take.
+    /// Size of their texts.
     bytes: usize,
 }
 
@@ -63,7 +63,7 @@ impl Paths {
 }
 
 impl Log {
-    /// The log of a folder of a repository, in the repository's own words: `/trunk`, `/`.
+    /// The log of a folder, as a path within the repository: `/trunk`, `/`.
     pub(super) fn new(uuid: &str, folder: &str) -> Self {
         Self {
             uuid: uuid.to_owned(),
@@ -74,16 +74,16 @@ impl Log {
         }
     }
 
-    /// What was told, oldest first as the log has it.
+    /// The revisions, oldest first.
     pub(super) fn into_revisions(self) -> Vec<NewRevision> {
         self.revisions
     }
 }
 
 impl Reader for Log {
-    fn take(&mut self, piece: Piece) -> Result<(), String> {
+    fn take(&mut self, piece: Tag) -> Result<(), String> {
         match (piece.name.as_str(), piece.is_end) {
-            // What was read in one go with the last one that there was room for.
+            // Input after the batch is full.
             _ if self.is_full() => {}
             ("logentry", false) => self.current = Some(Draft::begin(&piece)?),
             ("logentry", true) => {
@@ -113,7 +113,7 @@ impl Draft {
         self.author.len() + self.message.len() + self.all.bytes.max(self.inside.bytes)
     }
 
-    fn begin(piece: &Piece) -> Result<Self, String> {
+    fn begin(piece: &Tag) -> Result<Self, String> {
         let number = piece.attribute("revision").unwrap_or_default();
         let rev_num = number.parse();
         Ok(Self {
@@ -132,7 +132,7 @@ impl Draft {
         })
     }
 
-    fn take(&mut self, piece: Piece, folder: &str) {
+    fn take(&mut self, piece: Tag, folder: &str) {
         match (piece.name.as_str(), piece.is_end) {
             ("author", true) => self.author = self.text(piece),
             ("date", true) => self.date = self.text(piece),
@@ -157,7 +157,7 @@ impl Draft {
         }
     }
 
-    fn text(&mut self, piece: Piece) -> String {
+    fn text(&mut self, piece: Tag) -> String {
         self.is_lossy |= piece.is_lossy;
         self.is_cut |= piece.is_cut;
         piece.text
@@ -167,13 +167,13 @@ impl Draft {
         let paths_digest = self.paths_digest.finish();
         let hex = |byte: &u8| format!("{byte:02x}");
         let paths_sha256: String = paths_digest.as_ref().iter().map(hex).collect();
-        // In the order of the alphabet, so that the same record makes the same text.
+        // In alphabetical order, so that the same record gives the same text.
         let record = json!({
             "author": self.author, "date": self.date, "message": self.message,
             "paths_sha256": paths_sha256, "paths_total": self.all.total, "revision": self.rev_num,
             "uuid": uuid,
         });
-        // A folder that was moved here has its older history under another name.
+        // A moved folder has its older history under another name.
         let paths = if self.inside.total > 0 {
             self.inside
         } else {
@@ -206,11 +206,11 @@ impl Draft {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::xml::Pieces, *};
+    use super::{super::xml::TagReader, *};
 
     fn read(xml: &[u8], folder: &str) -> Vec<NewRevision> {
         let mut log = Log::new("u-1", folder);
-        Pieces::default()
+        TagReader::default()
             .push(xml, &mut |piece| log.take(piece))
             .unwrap();
         log.into_revisions()
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_alone_are_told_apart() {
+    fn property_changes_are_distinguished() {
         let table = [
             (vec![("M", false, true)], true),
             (vec![("M", false, true), ("M", true, true)], false),
@@ -290,9 +290,9 @@ mod tests {
         }
     }
 
-    /// Facts 1.8: more than 100 changed paths.
+    /// More than 100 changed paths.
     #[test]
-    fn many_paths_make_one_of_many() {
+    fn many_paths_are_a_bulk_change() {
         for (count, reason) in [(100, None), (101, Some("large_changeset:101"))] {
             let paths: String = (0..count)
                 .map(|n| path("A", true, false, &format!("/f{n}")))

@@ -1,4 +1,4 @@
-//! The program `svn`: how it is called, and what it means when it fails.
+//! The program `svn`: arguments and failures.
 
 use std::{process::Stdio, time::Duration};
 
@@ -11,27 +11,27 @@ use tokio::{
 
 use super::{
     failure,
-    xml::{Piece, Pieces},
+    xml::{Tag, TagReader},
 };
 use crate::{Credential, ScmError, SourceOptions, environment};
 
 const PROGRAM: &str = "svn";
 const READ_BYTES: usize = 64 << 10;
-/// More than errors are; what comes behind it is read and forgotten.
+/// More than error messages have; the rest is discarded.
 const ERRORS_BYTES_MAX: usize = 16 << 10;
 
-/// Whoever reads the XML.
+/// Consumer of the XML.
 pub(super) trait Reader: Send {
-    /// Takes a piece. What is wrong with it is told in words.
-    fn take(&mut self, piece: Piece) -> Result<(), String>;
+    /// Takes a tag; returns a message if it is invalid.
+    fn take(&mut self, piece: Tag) -> Result<(), String>;
 
-    /// Whether it has enough, whatever else there is.
+    /// Whether it needs no more input.
     fn is_full(&self) -> bool {
         false
     }
 }
 
-/// How `svn` is called for one repository.
+/// Invocation of `svn` for one repository.
 #[derive(Debug)]
 pub(super) struct Program {
     /// The repository, for errors.
@@ -45,7 +45,7 @@ impl Program {
     pub(super) fn new(name: &str, options: &SourceOptions) -> Self {
         let seconds = options.silence_max.as_secs().max(1);
         let mut settings = vec![
-            // Nobody is there to open a keyring.
+            // No keyring: a service cannot unlock it.
             "config:auth:password-stores=".to_owned(),
             format!("servers:global:http-timeout={seconds}"),
         ];
@@ -77,13 +77,13 @@ impl Program {
         command
             .env_clear()
             .envs(environment::handed_on())
-            // Names of files are UTF-8 then, and errors English.
+            // UTF-8 file names and English messages.
             .env("LC_ALL", "C.UTF-8")
             .kill_on_drop(true)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // Nobody is there to be asked.
+        // Non-interactive.
         let ssh = || "ssh -q -o BatchMode=yes".into();
         command.env("SVN_SSH", std::env::var_os("SVN_SSH").unwrap_or_else(ssh));
         let mut child = command.spawn().map_err(|error| self.missing(&error))?;
@@ -91,10 +91,13 @@ impl Program {
         let (Some(stdin), Some(stdout), Some(mut stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(self.missing(&std::io::Error::other("it has no pipes")));
+            return Err(self.missing(&std::io::Error::other("its pipes are missing")));
         };
-        // Both end with the program: neither can keep it from ending by a full pipe.
-        tokio::spawn(tell(stdin, secret.map(|it| format!("{}\n", it.reveal()))));
+        // Both end with the program: a full pipe cannot block it.
+        tokio::spawn(write_input(
+            stdin,
+            secret.map(|it| format!("{}\n", it.reveal())),
+        ));
         let errors = tokio::spawn(async move {
             let (mut kept, mut buffer) = (Vec::new(), [0; 4096]);
             while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
@@ -113,7 +116,7 @@ impl Program {
         })
     }
 
-    /// Runs it and hands over the XML that it writes, until there is no more or it is enough.
+    /// Runs it and passes its XML on, until the end or until the reader is full.
     pub(super) async fn read_xml(
         &self,
         arguments: &[&str],
@@ -124,17 +127,18 @@ impl Program {
             source_name: self.name.clone(),
             detail: format!("svn {what}: {detail}"),
         };
-        let (mut output, mut pieces) = (self.start(arguments)?, Pieces::default());
+        let (mut output, mut pieces) = (self.start(arguments)?, TagReader::default());
         while let Some(bytes) = output.next().await? {
-            let told = &mut |piece| reader.take(piece);
-            pieces.push(bytes, told).map_err(strange)?;
+            let on_tag = &mut |piece| reader.take(piece);
+            pieces.push(bytes, on_tag).map_err(strange)?;
             if reader.is_full() {
                 return Ok(());
             }
         }
-        match pieces.is_between() {
-            true => Ok(()),
-            false => Err(strange("ends in the middle of a tag".into())),
+        if pieces.is_between() {
+            Ok(())
+        } else {
+            Err(strange("the output ends within a tag".into()))
         }
     }
 
@@ -146,16 +150,16 @@ impl Program {
     }
 }
 
-/// A program that has ended before it read everything says why by itself.
-async fn tell(mut stdin: ChildStdin, text: Option<String>) {
+/// A program that ends before it read everything reports the reason itself.
+async fn write_input(mut stdin: ChildStdin, text: Option<String>) {
     if let Some(text) = text
         && let Err(error) = stdin.write_all(text.as_bytes()).await
     {
-        tracing::debug!(%error, "svn does not read what it is told");
+        tracing::debug!(%error, "svn closed its input");
     }
 }
 
-/// A running `svn`. Dropped, it is killed.
+/// A running `svn`. Dropping it kills it.
 #[derive(Debug)]
 pub(super) struct Output {
     name: String,
@@ -167,7 +171,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// What it writes next; nothing once it has ended well.
+    /// Its next output; `None` after a successful end.
     pub(super) async fn next(&mut self) -> Result<Option<&[u8]>, ScmError> {
         let read = match timeout(self.silence_max, self.stdout.read(&mut self.buffer)).await {
             Ok(read) => read.map_err(|error| self.unreachable(&error.to_string()))?,
@@ -183,17 +187,17 @@ impl Output {
         if status.success() {
             return Ok(None);
         }
-        // Something that svn started may hold the pipe open; what matters was said before the end.
+        // A child process of svn may keep the pipe open; the message came before the end.
         let errors = match timeout(Duration::from_secs(1), &mut self.errors).await {
             Ok(Ok(errors)) => errors,
-            _ => format!("svn ended with {status} and does not say why"),
+            _ => format!("svn ended with {status} without a message"),
         };
         Err(failure::of(&self.name, &errors))
     }
 
     fn silent(&self) -> ScmError {
         let seconds = self.silence_max.as_secs_f32();
-        self.unreachable(&format!("nothing came for {seconds} seconds"))
+        self.unreachable(&format!("no output for {seconds} seconds"))
     }
 
     fn unreachable(&self, detail: &str) -> ScmError {

@@ -1,11 +1,11 @@
-//! How much a unified diff changes where: read line by line, however long it is.
+//! Line counts of a unified diff, read line by line.
 
 use crate::hunks::Hunks;
 
-/// Only the beginnings of lines matter, and names of files.
+/// Only the beginnings of lines and file names matter.
 const LINE_BYTES_MAX: usize = 8 << 10;
 
-/// Counts the lines of a diff as `svn diff` writes it.
+/// Counts the lines of `svn diff` output.
 #[derive(Debug, Default)]
 pub(super) struct Stat {
     line: Vec<u8>,
@@ -20,10 +20,10 @@ struct File {
 }
 
 impl Stat {
-    /// Adds a piece of the diff; answers what is known for certain by then, a file on each line:
-    /// lines added, lines deleted, path.
+    /// Adds a piece of the diff; returns the completed files, one per line: lines added, lines
+    /// deleted, path.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Vec<u8> {
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         while !bytes.is_empty() {
             let ends = bytes.iter().position(|&byte| byte == b'\n');
             let (part, rest) = bytes.split_at(ends.unwrap_or(bytes.len()));
@@ -31,21 +31,21 @@ impl Stat {
             self.line.extend_from_slice(&part[..part.len().min(room)]);
             bytes = rest.get(1..).unwrap_or_default();
             if ends.is_some() {
-                self.end_line(&mut told);
+                self.end_line(&mut lines);
             }
         }
-        told
+        lines
     }
 
     /// The rest.
     pub(super) fn finish(mut self) -> Vec<u8> {
-        let mut told = Vec::new();
-        self.end_line(&mut told);
-        self.end_file(&mut told);
-        told
+        let mut lines = Vec::new();
+        self.end_line(&mut lines);
+        self.end_file(&mut lines);
+        lines
     }
 
-    fn end_line(&mut self, told: &mut Vec<u8>) {
+    fn end_line(&mut self, lines: &mut Vec<u8>) {
         let line = std::mem::take(&mut self.line);
         if let Some(file) = &mut self.file
             && file.hunks.take(&line)
@@ -53,7 +53,7 @@ impl Stat {
             return;
         }
         if let Some(path) = line.strip_prefix(b"Index: ") {
-            self.end_file(told);
+            self.end_file(lines);
             let path = path.strip_suffix(b"\r").unwrap_or(path).to_vec();
             self.file = Some(File {
                 path,
@@ -67,17 +67,18 @@ impl Stat {
         }
     }
 
-    fn end_file(&mut self, told: &mut Vec<u8>) {
+    fn end_file(&mut self, lines: &mut Vec<u8>) {
         let Some(file) = self.file.take() else {
             return;
         };
-        let numbers = match file.is_binary {
-            true => "-\t-\t".to_owned(),
-            false => format!("{}\t{}\t", file.hunks.added, file.hunks.deleted),
+        let numbers = if file.is_binary {
+            "-\t-\t".to_owned()
+        } else {
+            format!("{}\t{}\t", file.hunks.added, file.hunks.deleted)
         };
-        told.extend_from_slice(numbers.as_bytes());
-        told.extend_from_slice(&file.path);
-        told.push(b'\n');
+        lines.extend_from_slice(numbers.as_bytes());
+        lines.extend_from_slice(&file.path);
+        lines.push(b'\n');
     }
 }
 
@@ -107,10 +108,10 @@ mod tests {
         let expected = "2\t2\ttrunk/a b.txt\n-\t-\ttrunk/bin\n0\t0\t.\n";
         for cut in 0..DIFF.len() {
             let mut stat = Stat::default();
-            let mut told = stat.push(&DIFF.as_bytes()[..cut]);
-            told.extend(stat.push(&DIFF.as_bytes()[cut..]));
-            told.extend(stat.finish());
-            assert_eq!(String::from_utf8(told).unwrap(), expected, "{cut}");
+            let mut lines = stat.push(&DIFF.as_bytes()[..cut]);
+            lines.extend(stat.push(&DIFF.as_bytes()[cut..]));
+            lines.extend(stat.finish());
+            assert_eq!(String::from_utf8(lines).unwrap(), expected, "{cut}");
         }
     }
 

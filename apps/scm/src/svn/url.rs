@@ -1,11 +1,11 @@
-//! URLs of repositories: they are arguments of a program.
+//! URLs of repositories, which are arguments of a program.
 
 use crate::ScmError;
 
 const SCHEMES: [&str; 5] = ["svn", "svn+ssh", "http", "https", "file"];
 
-/// The URL as `svn` gets it. Other schemes run whatever the user's settings say; a password would be
-/// seen by everybody on this machine.
+/// The URL for `svn`. Other schemes run programs of the user's settings; a password would be
+/// visible to other users.
 pub(super) fn checked(url: &str) -> Result<String, ScmError> {
     let url = url.trim_end_matches('/');
     let refused = |why: &str| {
@@ -13,36 +13,34 @@ pub(super) fn checked(url: &str) -> Result<String, ScmError> {
         Err(ScmError::Invalid(format!("{shown:?} {why}")))
     };
     let Some((scheme, rest)) = url.split_once("://") else {
-        return refused(
-            "is no URL; Subversion is read from svn, svn+ssh, http, https and file URLs",
-        );
+        return refused("is not a URL; use an svn, svn+ssh, http, https or file URL");
     };
     if !SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()) {
-        return refused("has a scheme that is not svn, svn+ssh, http, https or file");
+        return refused("has a scheme other than svn, svn+ssh, http, https and file");
     }
     if url.chars().any(char::is_control) {
         return refused("has control characters");
     }
     let authority = rest.split('/').next().unwrap_or_default();
-    // Programs differ in where the host ends then.
+    // Programs disagree on where the host ends then.
     if authority.contains(['?', '#', '\\', '%']) {
-        return refused("has a host that no host can have");
+        return refused("has an invalid host");
     }
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     if user.contains(':') {
-        return refused("holds a password, which belongs into the settings");
+        return refused("contains a password; set it in scm.tokens");
     }
-    // Programs that are told to connect there would take it for an option.
+    // Programs would read it as an option.
     if host.starts_with('-') || user.starts_with('-') {
-        return refused("has a host that no host can have");
+        return refused("has an invalid host");
     }
     if host.is_empty() && !scheme.eq_ignore_ascii_case("file") {
-        return refused("names no host");
+        return refused("has no host");
     }
     Ok(url.to_owned())
 }
 
-/// The host of a checked URL, without its port; none for those of this machine.
+/// The host of a checked URL, without its port; `None` for local ones.
 pub(super) fn host(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     if scheme.eq_ignore_ascii_case("file") {

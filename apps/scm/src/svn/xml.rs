@@ -1,17 +1,16 @@
-//! The XML that `svn` writes.
+//! Parser for the XML of `svn`.
 //!
-//! It has elements, attributes and text, and escapes `<`, `>` and `&` wherever they are no markup: so
-//! every `>` ends a tag. Bytes that are no UTF-8 it passes on as they are, which no XML reader takes;
-//! here they are replaced, and whoever reads can tell. Nothing is held but the tag in hand and the text
-//! before it.
+//! It has elements, attributes and text, and escapes `<`, `>` and `&` outside of markup: so every
+//! `>` ends a tag. Invalid UTF-8 is passed through by `svn`, which XML parsers reject; here it is
+//! replaced and marked. Only the current tag and the text before it are held in memory.
 
 use std::borrow::Cow;
 
 use crate::derive;
 
-/// Nobody writes a longer message by hand; the rest of it is left out.
+/// Longer than any message written by hand; the rest is dropped.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// No path of a file system is near it.
+/// Longer than any path.
 const TAG_BYTES_MAX: usize = 256 << 10;
 
 /// `&quot;`, `&#x10ffff;`.
@@ -19,7 +18,7 @@ const ESCAPE_BYTES_MAX: usize = 10;
 
 /// A tag and the text before it. The text of an element comes with its end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct Tag {
     /// The text before the tag.
     pub(super) text: String,
     /// Whether bytes of the text were replaced.
@@ -34,7 +33,7 @@ pub(super) struct Piece {
     pub(super) attributes: Vec<(String, String)>,
 }
 
-impl Piece {
+impl Tag {
     /// An attribute.
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(known, _)| known == name);
@@ -42,21 +41,21 @@ impl Piece {
     }
 }
 
-/// Takes bytes as they come, gives pieces.
+/// Takes bytes, returns tags.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct TagReader {
     text: Vec<u8>,
     is_cut: bool,
-    /// What comes after a `<`.
+    /// The bytes after a `<`.
     tag: Option<Vec<u8>>,
 }
 
-impl Pieces {
-    /// Adds bytes and tells of every piece that is whole. What is wrong is told in words.
+impl TagReader {
+    /// Adds bytes and passes on every complete tag. Returns a message if the input is invalid.
     pub(super) fn push(
         &mut self,
         mut bytes: &[u8],
-        told: &mut impl FnMut(Piece) -> Result<(), String>,
+        on_tag: &mut impl FnMut(Tag) -> Result<(), String>,
     ) -> Result<(), String> {
         while !bytes.is_empty() {
             let wanted = if self.tag.is_some() { b'>' } else { b'<' };
@@ -69,13 +68,13 @@ impl Pieces {
             }
             match self.tag.take() {
                 None => self.tag = Some(Vec::new()),
-                Some(tag) => self.end_tag(&tag, told)?,
+                Some(tag) => self.end_tag(&tag, on_tag)?,
             }
         }
         Ok(())
     }
 
-    /// Whether the output ends here, and not in the middle of something.
+    /// Whether the output may end here.
     pub(super) fn is_between(&self) -> bool {
         self.tag.is_none()
     }
@@ -88,7 +87,7 @@ impl Pieces {
             return Ok(());
         };
         if tag.len() + part.len() > TAG_BYTES_MAX {
-            return Err(format!("a tag of more than {TAG_BYTES_MAX} bytes"));
+            return Err(format!("a tag has more than {TAG_BYTES_MAX} bytes"));
         }
         tag.extend_from_slice(part);
         Ok(())
@@ -97,7 +96,7 @@ impl Pieces {
     fn end_tag(
         &mut self,
         tag: &[u8],
-        told: &mut impl FnMut(Piece) -> Result<(), String>,
+        on_tag: &mut impl FnMut(Tag) -> Result<(), String>,
     ) -> Result<(), String> {
         let is_cut = std::mem::take(&mut self.is_cut);
         let mut text = std::mem::take(&mut self.text);
@@ -119,9 +118,9 @@ impl Pieces {
         };
         let (name, attributes) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
         if name.is_empty() {
-            return Err("a tag without a name".into());
+            return Err("a tag has no name".into());
         }
-        told(Piece {
+        on_tag(Tag {
             text: unescaped(&text).into_owned(),
             is_lossy,
             is_cut,
@@ -132,7 +131,7 @@ impl Pieces {
         if !is_empty {
             return Ok(());
         }
-        told(Piece {
+        on_tag(Tag {
             text: String::new(),
             is_lossy: false,
             is_cut: false,
@@ -143,7 +142,7 @@ impl Pieces {
     }
 }
 
-/// The character in whose middle a text was cut, which is not the text's fault: `\xc3`, `&am`.
+/// Drops a character that was cut in its middle: `\xc3`, `&am`.
 fn drop_half(text: &mut Vec<u8>) {
     if let Some(chunk) = text.utf8_chunks().last()
         && !chunk.invalid().is_empty()
@@ -171,7 +170,7 @@ fn read_attributes(mut rest: &str) -> Result<Vec<(String, String)>, String> {
             Some((name.trim(), value, rest))
         });
         let Some((name, value, after)) = quoted else {
-            return Err(format!("attributes that end in {rest:?}"));
+            return Err(format!("malformed attributes: {rest:?}"));
         };
         attributes.push((name.to_owned(), unescaped(value).into_owned()));
         rest = after;
@@ -223,8 +222,8 @@ fn character(name: &str) -> Option<char> {
 mod tests {
     use super::*;
 
-    fn pieces(chunks: &[&[u8]]) -> Result<Vec<Piece>, String> {
-        let (mut reader, mut found) = (Pieces::default(), Vec::new());
+    fn pieces(chunks: &[&[u8]]) -> Result<Vec<Tag>, String> {
+        let (mut reader, mut found) = (TagReader::default(), Vec::new());
         for chunk in chunks {
             reader.push(chunk, &mut |piece| {
                 found.push(piece);
@@ -296,7 +295,7 @@ mod tests {
         let found = pieces(&[b"<m>", &long, &long, b"</m><n>x</n>"]).unwrap();
         assert_eq!(found[1].text.len(), TEXT_BYTES_MAX);
         assert!(found[1].is_cut && !found[1].is_lossy && !found[3].is_cut);
-        let refused = Pieces::default().push(&[b"<", long.as_slice()].concat(), &mut |_| Ok(()));
+        let refused = TagReader::default().push(&[b"<", long.as_slice()].concat(), &mut |_| Ok(()));
         assert!(refused.is_err());
         for bad in [&b"<>"[..], b"<a b>", b"<a b=c>", b"<a b=\"c>"] {
             assert!(pieces(&[bad]).is_err());

@@ -1,9 +1,9 @@
-//! Records, whatever they are.
+//! Operations on records of any kind.
 
 use crate::{Records, Stream};
 
 impl Records {
-    /// None of what a stream has.
+    /// An empty list for a stream.
     pub fn none(stream: Stream) -> Self {
         match stream {
             Stream::Git | Stream::Gitlab => Self::Commits(Vec::new()),
@@ -13,7 +13,7 @@ impl Records {
         }
     }
 
-    /// How many there are.
+    /// Number of records.
     pub fn len(&self) -> usize {
         match self {
             Self::Commits(records) => records.len(),
@@ -28,7 +28,7 @@ impl Records {
         self.len() == 0
     }
 
-    /// The first ones and the others.
+    /// Splits the records.
     pub(super) fn split(mut self, at: usize) -> (Self, Self) {
         let others = match &mut self {
             Self::Commits(records) => Self::Commits(records.split_off(at)),
@@ -39,7 +39,7 @@ impl Records {
         (self, others)
     }
 
-    /// What the first one is called.
+    /// Name of the first record.
     pub(super) fn first_name(&self) -> String {
         let name = match self {
             Self::Commits(records) => records.first().map(|record| record.commit_sha.clone()),
@@ -56,7 +56,7 @@ impl Records {
         name.unwrap_or_default()
     }
 
-    /// The commits or revisions, by the names their changes have.
+    /// The commits or revisions, by the names of their changes.
     pub(super) fn changes(&self) -> Vec<String> {
         match self {
             Self::Commits(records) => records

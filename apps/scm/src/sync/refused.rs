@@ -1,4 +1,4 @@
-//! A batch that the database refuses is taken apart until the record is found that it is refused for.
+//! Splits a batch that the database rejects, to find the rejected record.
 
 use serde_json::json;
 
@@ -6,8 +6,8 @@ use super::Writer;
 use crate::{Batch, LedgerError, Mode, Records, ScmError, Watermark};
 
 impl Writer<'_, '_> {
-    /// Everything but a refusal ends the synchronisation. A refused record ends it too or is skipped;
-    /// what stands before it is written, and the watermark moves when all of the batch is dealt with.
+    /// Every other error ends the synchronisation. A rejected record ends it too or is skipped; the
+    /// records before it are written, and the watermark moves when the whole batch is done.
     pub(super) async fn refused(
         &mut self,
         batch: Batch,
@@ -16,10 +16,10 @@ impl Writer<'_, '_> {
         let LedgerError::Refused(why) = error else {
             return Err(error.into());
         };
-        // A watermark that was not there yet says "from the beginning".
+        // A missing watermark is the beginning.
         let beginning = || Watermark::default().to_value();
         let here = self.stored.clone().unwrap_or_else(beginning);
-        // The last one comes first, so that history is written in its order.
+        // The last part first on the stack, so that history is written in order.
         let mut parts = halves(batch.records, why);
         while let Some((records, why)) = parts.pop() {
             let Some(why) = why else {
@@ -43,7 +43,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// One record cannot be written.
+    /// Skips one record.
     async fn skip(&mut self, record: &Records, why: String) -> Result<(), ScmError> {
         let name = record.first_name();
         if self.this.options.mode == Mode::Strict {
@@ -62,7 +62,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// What to try next, the last first. A single record was refused for itself.
+/// The parts to try next, the last first. A single record is rejected by itself.
 fn halves(records: Records, why: String) -> Vec<(Records, Option<String>)> {
     match records.len() {
         0 | 1 => vec![(records, Some(why))],

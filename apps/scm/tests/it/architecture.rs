@@ -1,9 +1,14 @@
-//! What synchronises repositories cannot reach the outbox: it does not even know it.
+//! The synchronisation does not depend on the outbox.
 
 use std::{collections::BTreeSet, process::Command};
 
 /// The crates of this workspace that it may use.
-const ALLOWED: [&str; 3] = ["consign-artifacts", "consign-outbound", "consign-scm"];
+const ALLOWED: [&str; 4] = [
+    "consign-artifacts",
+    "consign-outbound",
+    "consign-redact",
+    "consign-scm",
+];
 
 /// All that the library is made of, whatever is switched on. What only tests use (a real ledger is
 /// among it) is no part of it.

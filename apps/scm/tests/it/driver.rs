@@ -15,7 +15,7 @@ use serde_json::json;
 use self::script::{Script, commit};
 use crate::stage::{Stage, StopAfter, Work};
 
-/// Issue 7: whatever batch it ends after, the next run goes on from there, and in the end all is
+/// Whatever batch it ends after, the next run goes on from there, and in the end all is
 /// written once and in order.
 #[tokio::test]
 async fn it_goes_on_from_every_batch() {
@@ -91,9 +91,9 @@ async fn a_place_that_makes_no_sense_any_more_does_no_harm() {
     }
 }
 
-/// Two at once: one of them writes, the other is told.
+/// Two at once: one writes, the other fails.
 #[tokio::test]
-async fn whoever_comes_second_is_told() {
+async fn the_second_writer_fails() {
     struct Second<'a>(&'a Stage, &'a consign_scm::Repo);
     #[async_trait]
     impl SyncHooks for Second<'_> {
@@ -103,9 +103,9 @@ async fn whoever_comes_second_is_told() {
             }
         }
     }
-    struct Between<'a>(&'a Stage, &'a consign_scm::Repo, AtomicU32);
+    struct ConcurrentSync<'a>(&'a Stage, &'a consign_scm::Repo, AtomicU32);
     #[async_trait]
-    impl SyncHooks for Between<'_> {
+    impl SyncHooks for ConcurrentSync<'_> {
         async fn reached(&self, point: Point) {
             let count = self.2.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             if point == Point::AfterBatch && count == 1 {
@@ -119,7 +119,7 @@ async fn whoever_comes_second_is_told() {
     work.commits(5);
     let repo = stage.add(work.url(), None).await;
     let source = consign_scm::open(&repo, &stage.options).unwrap();
-    let between = Between(&stage, &repo, AtomicU32::new(0));
+    let between = ConcurrentSync(&stage, &repo, AtomicU32::new(0));
     let error = stage
         .synchronizer(&repo, &*source, &between)
         .sync()
@@ -141,10 +141,10 @@ async fn whoever_comes_second_is_told() {
 }
 
 #[tokio::test]
-async fn whoever_watches_sees_how_far_it_has_come() {
+async fn hooks_report_progress() {
     #[derive(Default)]
-    struct Watching(Mutex<Vec<(u64, Option<u64>)>>);
-    impl SyncHooks for Watching {
+    struct SpeedHooks(Mutex<Vec<(u64, Option<u64>)>>);
+    impl SyncHooks for SpeedHooks {
         fn progressed(&self, progress: Progress) {
             self.0.lock().unwrap().push((progress.done, progress.total));
         }
@@ -155,7 +155,7 @@ async fn whoever_watches_sees_how_far_it_has_come() {
     work.commits(10);
     let repo = stage.add(work.url(), None).await;
     let source = consign_scm::open(&repo, &stage.options).unwrap();
-    let watching = Watching::default();
+    let watching = SpeedHooks::default();
     stage
         .synchronizer(&repo, &*source, &watching)
         .sync()

@@ -85,7 +85,7 @@ async fn a_commit_is_written_down_as_it_is() {
         (&one.meta_json["additions"], &one.meta_json["deletions"]),
         (&json!(3), &json!(0))
     );
-    // `git cat-file commit X | sha256sum` says the same.
+    // The same as `git cat-file commit X | sha256sum`.
     let object = git(&work.0, &["cat-file", "commit", &one.rev_or_sha], b"") + "\n";
     assert_eq!(
         one.meta_json["record_sha256"],
@@ -115,7 +115,6 @@ async fn a_commit_is_written_down_as_it_is() {
     assert!(!serde_json::to_string(&changes).unwrap().contains("lossy"));
 }
 
-/// Issue 7: an empty repository has a defined result.
 #[tokio::test]
 async fn an_empty_repository_has_no_records_and_no_watermark() {
     let stage = Stage::new().await;
@@ -124,7 +123,11 @@ async fn an_empty_repository_has_no_records_and_no_watermark() {
         for branch in [None, Some("main")] {
             let repo = stage.add(&url, branch).await;
             let synced = stage.sync(&repo).await.unwrap();
-            assert_eq!(synced, consign_scm::Synced::default(), "{url} {branch:?}");
+            assert_eq!(
+                synced,
+                consign_scm::SyncReport::default(),
+                "{url} {branch:?}"
+            );
             assert_eq!(stage.stored(&repo).await, None);
         }
     }
@@ -139,9 +142,8 @@ async fn an_empty_repository_has_no_records_and_no_watermark() {
     );
 }
 
-/// Issue 7: a commit with invalid UTF-8 has a defined result.
 #[tokio::test]
-async fn what_is_no_utf_8_is_replaced_and_said() {
+async fn invalid_utf_8_is_replaced_and_marked() {
     let stage = Stage::new().await;
     let work = Work::new(stage.path("work"));
     let stream = b"blob\nmark :1\ndata 2\nx\ncommit refs/heads/main\n\
@@ -158,7 +160,7 @@ async fn what_is_no_utf_8_is_replaced_and_said() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said() {
+async fn a_missing_resource_is_reported() {
     let stage = Stage::new().await;
     let work = Work::new(stage.path("work"));
     work.commits(1);
@@ -215,7 +217,7 @@ async fn a_damaged_repository_ends_the_synchronisation_where_it_is_damaged() {
     );
 }
 
-/// A merge in which nothing but submodules changed, and a tree deeper than anybody's.
+/// A merge that changes only submodules, and a very deep tree.
 #[tokio::test]
 async fn submodules_are_changes_like_others_and_are_not_fetched() {
     let stage = Stage::new().await;

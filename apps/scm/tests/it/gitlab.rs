@@ -13,18 +13,18 @@ use std::{
 };
 
 use consign_scm::{
-    NewRepo, Provider, Repo, ScmError, ScmLedger, Stream, SyncHooks, Synced, Watermark,
+    NewRepo, Provider, Repo, ScmError, ScmLedger, Stream, SyncHooks, SyncReport, Watermark,
 };
 
 use self::fake::{Gitlab, TOKEN};
 use crate::stage::Stage;
 
-/// A ledger, a server, and a repository that knows its project.
+/// A ledger, a server, and a repository for its project.
 struct Scene {
     stage: Stage,
     gitlab: Gitlab,
     repo: Repo,
-    /// How long somebody would have waited.
+    /// Requested waits.
     waits: Arc<Mutex<Vec<Duration>>>,
 }
 
@@ -58,11 +58,11 @@ impl Scene {
         }
     }
 
-    async fn sync(&self) -> Result<Synced, ScmError> {
+    async fn sync(&self) -> Result<SyncReport, ScmError> {
         self.stage.sync(&self.repo).await
     }
 
-    async fn sync_with(&self, hooks: &dyn SyncHooks) -> Result<Synced, ScmError> {
+    async fn sync_with(&self, hooks: &dyn SyncHooks) -> Result<SyncReport, ScmError> {
         let source = consign_scm::open(&self.repo, &self.stage.options).unwrap();
         self.stage
             .synchronizer(&self.repo, &*source, hooks)
@@ -70,7 +70,7 @@ impl Scene {
             .await
     }
 
-    /// The commits that are known, in the order of their positions.
+    /// The stored commits, in the order of their positions.
     async fn names(&self) -> Vec<String> {
         let changes = self.stage.changes(&self.repo).await;
         changes
@@ -79,7 +79,7 @@ impl Scene {
             .collect()
     }
 
-    async fn place(&self, stream: Stream) -> consign_scm::Place {
+    async fn place(&self, stream: Stream) -> consign_scm::SourcePosition {
         let stored = self.stage.store.watermark(self.repo.repo_id, stream).await;
         Watermark::read(stored.unwrap().as_ref()).place
     }

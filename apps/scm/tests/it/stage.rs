@@ -13,9 +13,9 @@ use std::{
 use consign_artifacts::Artifacts;
 use consign_scm::{
     Change, NewRepo, NoHooks, Provider, Repo, Retry, ScmError, ScmLedger, Secret, Source,
-    SourceOptions, Stream, SyncHooks, SyncOptions, Synced, Synchronizer, Watermark,
+    SourceOptions, Stream, SyncHooks, SyncOptions, SyncReport, Synchronizer, Watermark,
 };
-use consign_scm_store::ScmStore;
+use consign_scm_app::ScmStore;
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use serde_json::Value;
 use sqlx::{ConnectOptions, Row, sqlite::SqliteConnectOptions};
@@ -28,7 +28,7 @@ pub(crate) struct Stage {
     pub(crate) store: ScmStore<SqliteStore>,
     pub(crate) artifacts: Artifacts,
     pub(crate) options: SourceOptions,
-    /// How often somebody would have waited.
+    /// Number of requested waits.
     pub(crate) waits: Arc<AtomicU32>,
     pub(crate) stop: watch::Sender<bool>,
 }
@@ -38,7 +38,9 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("queue.db");
         let options = SqliteOptions::new(file.to_str().unwrap()).unwrap();
-        let options = options.component(consign_scm_store::sqlite_component());
+        let options = options
+            .component(consign_memory::store::sqlite_component())
+            .component(consign_scm_app::sqlite_component());
         let store = SqliteStore::open(&options.migrate_on_open(true)).await;
         let waits = Arc::new(AtomicU32::new(0));
         let mut options = SourceOptions::new(folder.path().join("mirrors"));
@@ -99,7 +101,7 @@ impl Stage {
         }
     }
 
-    pub(crate) async fn sync(&self, repo: &Repo) -> Result<Synced, ScmError> {
+    pub(crate) async fn sync(&self, repo: &Repo) -> Result<SyncReport, ScmError> {
         let source = consign_scm::open(repo, &self.options)?;
         self.synchronizer(repo, &*source, &NoHooks).sync().await
     }
@@ -118,7 +120,7 @@ impl Stage {
         Watermark::read(self.stored(repo).await.as_ref())
     }
 
-    /// Does to the database what nobody else does.
+    /// Changes the database outside of the store.
     pub(crate) async fn sql(&self, statement: &'static str) {
         let file = SqliteConnectOptions::new().filename(self.path("queue.db"));
         let mut connection = file.connect().await.unwrap();

@@ -9,11 +9,11 @@ mod web;
 use std::sync::Mutex;
 
 use consign_scm::{
-    Change, NewRepo, Provider, Repo, ScmError, ScmLedger, Stream, SyncHooks, Synced, Watermark,
+    Change, NewRepo, Provider, Repo, ScmError, ScmLedger, Stream, SyncHooks, SyncReport, Watermark,
 };
 use serde_json::{Value, json};
 
-use self::made::{Made, Node, Revision, change, file, folder, revision};
+use self::made::{Node, Revision, TestRepository, change, file, folder, revision};
 use crate::stage::{Stage, StopAfter};
 
 async fn add(stage: &Stage, url: &str) -> Repo {
@@ -40,7 +40,11 @@ fn numbers(changes: &[Change]) -> Vec<i64> {
     changes.iter().map(|change| change.position).collect()
 }
 
-async fn sync_with(stage: &Stage, repo: &Repo, hooks: &dyn SyncHooks) -> Result<Synced, ScmError> {
+async fn sync_with(
+    stage: &Stage,
+    repo: &Repo,
+    hooks: &dyn SyncHooks,
+) -> Result<SyncReport, ScmError> {
     let source = consign_scm::open(repo, &stage.options).unwrap();
     stage.synchronizer(repo, &*source, hooks).sync().await
 }
@@ -74,7 +78,7 @@ async fn revisions_are_written_as_they_are() {
         message: Some(b"bad \xff\xfe and \x01 & <b>".to_vec()),
         ..revision("", vec![change("trunk/a é.txt", "3\n")])
     };
-    let made = Made::with(
+    let made = TestRepository::with(
         stage.path("r"),
         &[
             revision(
@@ -120,7 +124,7 @@ async fn revisions_are_written_as_they_are() {
     assert_eq!(
         many.bulk_reason.as_deref(),
         Some("large_changeset:101"),
-        "facts 1.8"
+        "more than 100 changed paths"
     );
     assert_eq!(place(&stage, &repo).await, Some(5));
     assert_eq!(stage.waits.load(std::sync::atomic::Ordering::SeqCst), 0);
@@ -129,9 +133,9 @@ async fn revisions_are_written_as_they_are() {
 #[tokio::test]
 async fn what_is_new_is_read_and_the_rest_stays() {
     let stage = Stage::new().await;
-    let made = Made::new(stage.path("r"));
+    let made = TestRepository::new(stage.path("r"));
     let repo = add(&stage, &made.url()).await;
-    assert_eq!(stage.sync(&repo).await.unwrap(), Synced::default());
+    assert_eq!(stage.sync(&repo).await.unwrap(), SyncReport::default());
     assert_eq!(
         place(&stage, &repo).await,
         None,
@@ -139,7 +143,7 @@ async fn what_is_new_is_read_and_the_rest_stays() {
     );
     made.load(&history(3));
     assert_eq!(stage.sync(&repo).await.unwrap().written, 3);
-    assert_eq!(stage.sync(&repo).await.unwrap(), Synced::default());
+    assert_eq!(stage.sync(&repo).await.unwrap(), SyncReport::default());
     let first = stage.changes(&repo).await;
     made.load(&[revision("late", vec![change("trunk/n", "late\n")])]);
     let synced = stage.sync(&repo).await.unwrap();
@@ -153,7 +157,7 @@ async fn what_is_new_is_read_and_the_rest_stays() {
 async fn a_stopped_synchronisation_goes_on_where_it_was() {
     let mut stage = Stage::new().await;
     stage.options.batch_records_max = 3;
-    let made = Made::with(stage.path("r"), &history(11));
+    let made = TestRepository::with(stage.path("r"), &history(11));
     let repo = add(&stage, &made.url()).await;
     for batches in 1..=4_i64 {
         let hooks = StopAfter {
@@ -170,7 +174,7 @@ async fn a_stopped_synchronisation_goes_on_where_it_was() {
         );
         assert_eq!(here, 11.min(3 * batches));
     }
-    assert_eq!(stage.sync(&repo).await.unwrap(), Synced::default());
+    assert_eq!(stage.sync(&repo).await.unwrap(), SyncReport::default());
     assert_eq!(
         numbers(&stage.changes(&repo).await),
         (1..=11).collect::<Vec<_>>()
@@ -195,7 +199,7 @@ async fn a_folder_has_the_revisions_that_touch_it() {
     ));
     revisions.push(revision("inside", vec![change("new folder/f", "3\n")]));
     revisions.extend((20..29).map(other));
-    let made = Made::with(stage.path("r"), &revisions);
+    let made = TestRepository::with(stage.path("r"), &revisions);
     let repo = add(&stage, &format!("{}/new%20folder", made.url())).await;
     assert_eq!(stage.sync(&repo).await.unwrap().written, 4);
     let changes = stage.changes(&repo).await;
@@ -223,17 +227,17 @@ async fn a_folder_has_the_revisions_that_touch_it() {
 #[tokio::test]
 async fn another_repository_is_not_taken_for_the_one_that_was_read() {
     let stage = Stage::new().await;
-    let made = Made::with(stage.path("r"), &history(5));
+    let made = TestRepository::with(stage.path("r"), &history(5));
     let repo = add(&stage, &made.url()).await;
     stage.sync(&repo).await.unwrap();
     std::fs::rename(&made.path, stage.path("away")).unwrap();
     let refused = stage.sync(&repo).await.unwrap_err();
     assert_eq!(refused.code(), "SCM_NOT_FOUND", "{refused}");
-    Made::with(stage.path("r"), &history(9));
+    TestRepository::with(stage.path("r"), &history(9));
     let refused = stage.sync(&repo).await.unwrap_err();
     assert_eq!(refused.code(), "SCM_NOT_FOUND", "{refused}");
     assert!(
-        refused.to_string().contains("another repository"),
+        refused.to_string().contains("the repository was replaced"),
         "{refused}"
     );
     assert_eq!(numbers(&stage.changes(&repo).await), [1, 2, 3, 4, 5]);

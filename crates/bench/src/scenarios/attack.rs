@@ -19,7 +19,7 @@ use tokio::{task::JoinSet, time::timeout};
 
 use self::{
     vitals::Vitals,
-    watch::{Seen, watch},
+    watch::{ClientFigures, watch},
 };
 use super::{Answer, Plan};
 use crate::{
@@ -49,14 +49,14 @@ trait Attack: Send + Sync {
         String::new()
     }
 
-    /// Attacks until the target's time is over; it is dropped then. Refusals are what it is to be
+    /// Attacks until the target's time is over; it is dropped then. Rejections are what it is expected to be
     /// met with, and no errors.
     async fn run(&self, target: &Target) -> Result<()>;
 }
 
 const ATTACKS: &[&dyn Attack] = &[
     &zeros::Zeros,
-    &oversized::Oversized,
+    &oversized::OversizedBodies,
     &objects::Objects,
     &bodies::Bodies,
     &half_open::HALF_OPEN,
@@ -64,7 +64,7 @@ const ATTACKS: &[&dyn Attack] = &[
     &locks::LockedKey,
     &locks::LockedParticipant,
     &reports::Reports,
-    &large::Large,
+    &large::LargeBodies,
 ];
 
 /// What is attacked.
@@ -104,9 +104,9 @@ impl Target {
 }
 
 /// What was measured of one attack.
-struct Measured {
-    quiet: Seen,
-    attacked: Seen,
+struct AttackFigures {
+    quiet: ClientFigures,
+    attacked: ClientFigures,
     doubled: u64,
     vitals: Vitals,
 }
@@ -165,7 +165,7 @@ async fn measure(
     scratch: &Scratch,
     program: &Program,
     (attack, round): (&'static dyn Attack, u32),
-) -> Result<Measured> {
+) -> Result<AttackFigures> {
     let (other, unmeasured) = (
         Receiver::start(Duration::ZERO).await?,
         Receiver::start(Duration::ZERO).await?,
@@ -195,7 +195,7 @@ async fn measure(
     // What was delivered twice came from a lease that had expired; both are seen once it is quiet.
     let doubled = settled(&other).await;
     drop(timeout(PATIENCE, serve.terminate()).await);
-    Ok(Measured {
+    Ok(AttackFigures {
         quiet,
         attacked,
         doubled,
@@ -216,13 +216,13 @@ async fn settled(receiver: &Receiver) -> u64 {
     receiver.messages_and_repeats().1
 }
 
-fn figures_of(name: &str, rounds: &[Measured]) -> Vec<Figure> {
-    let alone = |what: &str, unit, value: &dyn Fn(&Measured) -> f64| {
+fn figures_of(name: &str, rounds: &[AttackFigures]) -> Vec<Figure> {
+    let alone = |what: &str, unit, value: &dyn Fn(&AttackFigures) -> f64| {
         let values: Vec<f64> = rounds.iter().map(value).collect();
         Figure::alone(format!("{name}, {what}"), unit, &values)
     };
     let at_most = |figure: Figure, limit| figure.target(Measure::Value, Bound::AtMost, limit);
-    let p99 = |seen: &Seen| seen.times.value_at_percentile(99.0) as f64 / 1e3;
+    let p99 = |seen: &ClientFigures| seen.times.value_at_percentile(99.0) as f64 / 1e3;
     let p99s: Vec<(f64, f64)> = rounds
         .iter()
         .map(|round| (p99(&round.attacked), p99(&round.quiet)))

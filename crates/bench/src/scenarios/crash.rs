@@ -12,7 +12,7 @@ use crate::{
     subject::queue,
 };
 
-/// Delivered first, so that the worker knows its sink is quick and claims ahead.
+/// Delivered first, so that the worker has measured its sink and claims ahead.
 const WARM_UP: u32 = 500;
 /// Beyond the lease.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
         until_held(&mut connection, 0).await?;
         receiver.hang(true);
         scratch.fill_at_once(&queue(), held, 100).await?;
-        // The lease is fresh: nobody can wait longer for its end.
+        // The lease is fresh: the longest possible wait for its end.
         until_held(&mut connection, held).await?;
         let other = program
             .start("work", &format!("other-{round}"), &config)

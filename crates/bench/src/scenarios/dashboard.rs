@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use super::{Answer, Plan, sqlite};
 use crate::{process::config, scratch::Scratch};
 
-/// Delivered by the server itself while pages are asked for.
+/// Delivered by the server itself while pages are requested.
 const THROUGH: &str = "through";
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
@@ -60,7 +60,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
             pages::LOAD_PER_SECOND
         ),
         format!(
-            "statements by the lines that sqlx logs of them, less those of a server that nobody looks at, over {} s",
+            "statements by the lines that sqlx logs of them, less those of a server without viewers, over {} s",
             plan.counts.viewing.as_secs()
         ),
     ];

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use consign_kernel::{By, QueueName, QueuePolicy, Store};
+use consign_kernel::{By, QueueName, QueuePolicy, prelude::*};
 
 use super::{Answer, Plan};
 use crate::{
     Bound, Figure, Measure, Unit,
-    drain::{Worked, Worker},
+    drain::{WorkStep, Worker},
     scratch::Scratch,
     subject::{StoreWorker, enqueue},
 };
 
 const BATCH: u32 = 100;
-/// Filling goes faster in larger transactions; the runs are of 200 or less all the same.
+/// Filling goes faster in larger transactions; the batches are of 200 or less all the same.
 const FILL_BATCH: u32 = 1_000;
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
@@ -50,8 +50,8 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
             middle(&in_shallow, |step| step.claim),
         ));
         both.push((
-            middle(&in_deep, Worked::took),
-            middle(&in_shallow, Worked::took),
+            middle(&in_deep, WorkStep::took),
+            middle(&in_shallow, WorkStep::took),
         ));
         plan.say(format!(
             "claim {:.2} ms and {:.2} ms",
@@ -75,12 +75,12 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     Ok((figures, notes))
 }
 
-async fn step(worker: &mut StoreWorker) -> Result<Worked> {
+async fn step(worker: &mut StoreWorker) -> Result<WorkStep> {
     worker.work(BATCH).await?.context("a queue ran empty")
 }
 
 /// The median in milliseconds.
-fn middle(steps: &[Worked], part: impl Fn(&Worked) -> Duration) -> f64 {
+fn middle(steps: &[WorkStep], part: impl Fn(&WorkStep) -> Duration) -> f64 {
     let mut times: Vec<Duration> = steps.iter().map(part).collect();
     times.sort();
     times[times.len() / 2].as_secs_f64() * 1e3

@@ -1,7 +1,7 @@
 //! Claim and settle with one worker, beside the control.
 
 use anyhow::Result;
-use consign_kernel::Store;
+use consign_kernel::prelude::*;
 
 use super::{Answer, Plan};
 use crate::{
@@ -50,7 +50,7 @@ struct Side<W> {
 
 /// What one drain showed.
 #[derive(Clone, Copy)]
-struct Drained {
+struct DrainFigures {
     rate: f64,
     /// Microseconds of the server's processor time per message.
     cpu_us: Option<f64>,
@@ -97,7 +97,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     Ok((figures, notes))
 }
 
-fn figures_of(case: &Case, rounds: &[(Drained, Drained)]) -> Vec<Figure> {
+fn figures_of(case: &Case, rounds: &[(DrainFigures, DrainFigures)]) -> Vec<Figure> {
     let rates: Vec<(f64, f64)> = rounds
         .iter()
         .map(|(own, other)| (own.rate, other.rate))
@@ -127,12 +127,12 @@ async fn prepare(scratch: &Scratch, messages: u32, batch: u32) -> Result<()> {
 }
 
 impl<W: Worker> Side<W> {
-    async fn drain(&mut self, messages: u32, limit: u32) -> Result<Drained> {
+    async fn drain(&mut self, messages: u32, limit: u32) -> Result<DrainFigures> {
         let cpu = |side: &Self| side.backend.as_ref().and_then(Backend::cpu);
         let before = cpu(self);
         let rate = drain::rate(&mut self.worker, messages, limit).await?;
         let used = before.and_then(|before| cpu(self)?.checked_sub(before));
         let cpu_us = used.map(|used| used.as_secs_f64() * 1e6 / f64::from(messages));
-        Ok(Drained { rate, cpu_us })
+        Ok(DrainFigures { rate, cpu_us })
     }
 }

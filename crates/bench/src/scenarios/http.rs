@@ -21,11 +21,11 @@ const BATCH: u32 = 100;
 const LEAST: f64 = 10_000.0;
 /// More clients than connections to the database.
 const CROWDS: [u32; 2] = [64, 200];
-/// p99 in p50s: whoever asks is answered in turn.
+/// p99 in p50s: requests are answered in turn.
 const UNFAIR: f64 = 10.0;
 
 /// What clients saw.
-struct Served {
+struct ClientFigures {
     rate: f64,
     /// Times of requests in microseconds.
     times: Histogram<u64>,
@@ -34,7 +34,7 @@ struct Served {
 }
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
-    // Nobody works on `inbox`; `through` is delivered while it is filled.
+    // `inbox` has no worker; `through` is delivered while it is filled.
     let queues = "[queues.inbox]\n[queues.through.sink]\nkind = \"discard\"\n";
     let directory = sqlite::directory(&plan.directory)?;
     let file = std::path::absolute(directory.path().join("http.db"))?;
@@ -76,12 +76,13 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     Ok((figures, notes))
 }
 
-fn figures_of(name: &str, served: &[Served], judged: bool) -> Vec<Figure> {
+fn figures_of(name: &str, served: &[ClientFigures], judged: bool) -> Vec<Figure> {
     let rates: Vec<f64> = served.iter().map(|served| served.rate).collect();
     let rate = Figure::alone(name, Unit::MessagesPerSecond, &rates);
-    let mut figures = vec![match judged {
-        true => rate.target(Measure::Value, Bound::AtLeast, LEAST),
-        false => rate,
+    let mut figures = vec![if judged {
+        rate.target(Measure::Value, Bound::AtLeast, LEAST)
+    } else {
+        rate
     }];
     for percentile in [50.0, 99.0] {
         let times = served.iter().map(|served| &served.times);
@@ -131,7 +132,7 @@ async fn load(
     queue: &str,
     (clients, batch): (u32, u32),
     during: Duration,
-) -> Result<Served> {
+) -> Result<ClientFigures> {
     let (path, body) = request(queue, batch);
     let started = Instant::now();
     let mut asking = JoinSet::new();
@@ -161,7 +162,7 @@ async fn load(
     }
     let messages = times.len() as f64 * f64::from(batch);
     let rate = messages / started.elapsed().as_secs_f64();
-    Ok(Served {
+    Ok(ClientFigures {
         rate,
         times,
         refused,

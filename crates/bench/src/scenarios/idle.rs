@@ -15,7 +15,7 @@ use crate::{
 };
 
 const QUEUES: u32 = 10;
-/// After it has started, and between rounds, so that what each session has counted is told.
+/// After it has started, and between rounds, so that the counters of each session are reported.
 const REST: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {

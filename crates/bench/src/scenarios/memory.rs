@@ -30,7 +30,7 @@ use crate::{
 const CLIENTS: usize = 8;
 /// Words of a memory: about 170 characters.
 const WORDS: u64 = 10;
-/// What MCP wants of its clients.
+/// The headers that MCP requires.
 const HEADERS: [(&str, &str); 2] = [
     ("Accept", "application/json, text/event-stream"),
     ("MCP-Protocol-Version", "2025-11-25"),
@@ -44,7 +44,7 @@ enum Way {
 }
 
 /// What clients saw.
-struct Served {
+struct ClientFigures {
     rate: f64,
     /// Times of requests in microseconds.
     times: Histogram<u64>,
@@ -108,7 +108,7 @@ async fn embedded(plan: &Plan, database: &str, url: &str, texts: &Texts) -> Resu
 }
 
 /// Several clients at once, for a while.
-async fn load(serve: &Process, way: Way, texts: &Texts, during: Duration) -> Result<Served> {
+async fn load(serve: &Process, way: Way, texts: &Texts, during: Duration) -> Result<ClientFigures> {
     let mut clients = JoinSet::new();
     let started = Instant::now();
     for _ in 0..CLIENTS {
@@ -127,10 +127,10 @@ async fn load(serve: &Process, way: Way, texts: &Texts, during: Duration) -> Res
         record(&mut times, &client?)?;
     }
     let rate = times.len() as f64 / started.elapsed().as_secs_f64();
-    Ok(Served { rate, times })
+    Ok(ClientFigures { rate, times })
 }
 
-/// Stores a memory, and says how long the answer took; it must be the one that is expected.
+/// Stores a memory, and returns how long the answer took; it must be the one that is expected.
 async fn store(client: &mut Client, way: Way, text: &str, expected: &str) -> Result<Duration> {
     let arguments = json!({"payload_md": text, "target_space": "private:bench"});
     let sent = Instant::now();

@@ -15,7 +15,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::timeout};
 
-use self::plain::Plain;
+use self::plain::PlainTarget;
 use super::{Answer, Plan, sqlite};
 use crate::{
     Bound, Figure, Measure, Unit,
@@ -26,18 +26,18 @@ use crate::{
 
 /// Who calls at once, over HTTP and for the plain inserts alike.
 const CLIENTS: usize = 16;
-/// Orders that are asked for again.
+/// Orders that are repeated.
 const REPLAYED: u64 = 200;
 /// How much of a plain insert's rate is good.
 const LEAST: f64 = 0.5;
-/// How long the orders that are asked for again may take to be executed.
+/// How long the repeated orders may take to be executed.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Without limits, and with a broker that answers at once.
 const ORDERS: &str = "[orders]\nrl_rate_per_min = 1000000000\nrl_burst = 1000000000\n\
                       daily_quota = 4000000000\noutbox_concurrency = 32\n";
 
 /// What clients saw.
-struct Served {
+struct ClientFigures {
     rate: f64,
     /// Times of requests in microseconds.
     times: Histogram<u64>,
@@ -54,9 +54,13 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
         (
             "PostgreSQL",
             scratch.url(),
-            Plain::postgres(scratch.url()).await?,
+            PlainTarget::postgres(scratch.url()).await?,
         ),
-        ("SQLite", &file, Plain::sqlite(directory.path()).await?),
+        (
+            "SQLite",
+            &file,
+            PlainTarget::sqlite(directory.path()).await?,
+        ),
     ] {
         let serve = program
             .start("serve", database, &config(url, ORDERS))
@@ -79,7 +83,7 @@ async fn compare(
     plan: &Plan,
     database: &str,
     serve: &Process,
-    plain: Plain,
+    plain: PlainTarget,
 ) -> Result<Vec<Figure>> {
     let during = plan.counts.http;
     let orders = Orders::default();
@@ -103,9 +107,10 @@ async fn compare(
         let figure = Figure::beside(&name, Unit::PerSecond, "plain insert", &rounds);
         let ratio = figure.ratio.unwrap_or(f64::NAN);
         plan.say(format!("{name}: {:.0}/s, {ratio:.2}x", figure.value));
-        figures.push(match judged {
-            true => figure.target(Measure::Ratio, Bound::AtLeast, LEAST),
-            false => figure,
+        figures.push(if judged {
+            figure.target(Measure::Ratio, Bound::AtLeast, LEAST)
+        } else {
+            figure
         });
         for percentile in [50.0, 99.0] {
             let times = served.iter().map(|served| &served.times);
@@ -119,7 +124,7 @@ async fn compare(
     Ok(figures)
 }
 
-/// Numbers orders, so that none is asked for twice by mistake.
+/// Numbers orders, so that none is repeated by mistake.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Orders {
     next: Arc<AtomicU64>,
@@ -128,7 +133,7 @@ pub(super) struct Orders {
 impl Orders {
     /// The key and the body of a new order.
     pub(super) fn order(&self) -> (String, String) {
-        // The first are those that are asked for again.
+        // The first are those that are repeated.
         order(REPLAYED + self.next.fetch_add(1, Relaxed))
     }
 }
@@ -144,7 +149,7 @@ fn order(number: u64) -> (String, String) {
     (key, body.to_string())
 }
 
-/// Has some orders executed, to be asked for again.
+/// Executes some orders, to repeat them.
 async fn settle_some(serve: &Process, _orders: &Orders) -> Result<()> {
     let mut client = Client::connect(serve.address()?).await?;
     for number in 0..REPLAYED {
@@ -185,7 +190,12 @@ async fn set_paused(serve: &Process, paused: bool) -> Result<()> {
 }
 
 /// Several clients at once, for a while.
-async fn load(serve: &Process, orders: &Orders, replays: bool, during: Duration) -> Result<Served> {
+async fn load(
+    serve: &Process,
+    orders: &Orders,
+    replays: bool,
+    during: Duration,
+) -> Result<ClientFigures> {
     let mut clients = JoinSet::new();
     let started = Instant::now();
     for at in 0..CLIENTS as u64 {
@@ -194,9 +204,10 @@ async fn load(serve: &Process, orders: &Orders, replays: bool, during: Duration)
         clients.spawn(async move {
             let mut times = Vec::new();
             while started.elapsed() < during {
-                let order = match replays {
-                    true => order((at + times.len() as u64) % REPLAYED),
-                    false => orders.order(),
+                let order = if replays {
+                    order((at + times.len() as u64) % REPLAYED)
+                } else {
+                    orders.order()
                 };
                 let sent = Instant::now();
                 place(&mut client, &order).await?;
@@ -213,5 +224,5 @@ async fn load(serve: &Process, orders: &Orders, replays: bool, during: Duration)
     }
     ensure!(!times.is_empty(), "nothing was answered");
     let rate = times.len() as f64 / started.elapsed().as_secs_f64();
-    Ok(Served { rate, times })
+    Ok(ClientFigures { rate, times })
 }

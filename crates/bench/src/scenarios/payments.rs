@@ -8,7 +8,7 @@ use sqlx::{Connection, PgConnection, Row, types::Uuid};
 use super::{Answer, Plan};
 use crate::{
     Bound, Figure, Measure, Unit,
-    drain::{self, Worked, Worker},
+    drain::{self, WorkStep, Worker},
     scratch::Scratch,
 };
 
@@ -104,7 +104,7 @@ impl Consign {
 }
 
 impl Worker for Consign {
-    async fn work(&mut self, limit: u32) -> Result<Option<Worked>> {
+    async fn work(&mut self, limit: u32) -> Result<Option<WorkStep>> {
         let started = Instant::now();
         let rows = sqlx::query(
             "SELECT outbox_id, payload::text AS payload, lease_token FROM consign.claim_outbox_batch($1, $2, 60)",
@@ -138,7 +138,7 @@ impl Worker for Consign {
         .await
         .context("consign: complete")?;
         ensure!(done.len() == ids.len(), "an answer for every payment");
-        Ok(Some(Worked {
+        Ok(Some(WorkStep {
             messages: u32::try_from(ids.len())?,
             claim: claimed - started,
             settle: claimed.elapsed(),
@@ -183,7 +183,7 @@ impl Control {
 }
 
 impl Worker for Control {
-    async fn work(&mut self, limit: u32) -> Result<Option<Worked>> {
+    async fn work(&mut self, limit: u32) -> Result<Option<WorkStep>> {
         let started = Instant::now();
         let rows = sqlx::query(
             "SELECT outbox_id, payload::text AS payload, lease_token \
@@ -214,7 +214,7 @@ impl Worker for Control {
                 .execute(&mut self.connection)
                 .await?;
         }
-        Ok(Some(Worked {
+        Ok(Some(WorkStep {
             messages: u32::try_from(leased.len())?,
             claim: claimed - started,
             settle: claimed.elapsed(),

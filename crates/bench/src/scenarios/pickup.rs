@@ -6,13 +6,13 @@ mod timing;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
-use consign_kernel::{By, NewMessage, QueueName, QueuePolicy, Store};
+use consign_kernel::{By, NewMessage, QueueName, QueuePolicy, prelude::*};
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore};
 use sqlx::PgConnection;
 use tokio::time::Instant;
 
 use self::floor::Floor;
-pub(super) use self::timing::{Timed, Times, rest};
+pub(super) use self::timing::{Times, TimingWorker, rest};
 use super::{Answer, Plan, sqlite};
 use crate::{
     Bound, Figure, Measure, Unit,
@@ -68,7 +68,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
 async fn notified(plan: &Plan, scratch: &Scratch) -> Result<Vec<Figure>> {
     plan.say("notified");
     let store = Arc::new(PostgresStore::connect(&PostgresOptions::new(scratch.url())).await?);
-    let mut timed = Timed::start(store, &queue(), true);
+    let mut timed = TimingWorker::start(store, &queue(), true);
     let mut producer = scratch.connect().await?;
     let mut floor = Floor::start(scratch).await?;
     let (mut own, mut bare) = (Times::default(), Times::default());
@@ -120,7 +120,7 @@ async fn on_postgres(
 ) -> Result<Times> {
     let wakes = options.pooler == Pooler::Session || options.listen_url.is_some();
     let store = Arc::new(PostgresStore::connect(options).await?);
-    let mut timed = Timed::start(store, queue, wakes);
+    let mut timed = TimingWorker::start(store, queue, wakes);
     let mut producer = scratch.connect().await?;
     let mut times = Times::default();
     for _ in 0..samples {
@@ -134,7 +134,7 @@ async fn on_postgres(
 /// Enqueues as a program would, in a transaction of its own work.
 pub(super) async fn sample(
     producer: &mut PgConnection,
-    timed: &mut Timed,
+    timed: &mut TimingWorker,
     queue: &QueueName,
 ) -> Result<Duration> {
     sqlx::raw_sql("BEGIN").execute(&mut *producer).await?;
@@ -152,7 +152,7 @@ pub(super) async fn sample(
 async fn on_sqlite(plan: &Plan) -> Result<Vec<Figure>> {
     let directory = sqlite::directory(&plan.directory)?;
     let store = sqlite::open(directory.path(), "pickup.db").await?;
-    let mut timed = Timed::start(store.clone(), &queue(), true);
+    let mut timed = TimingWorker::start(store.clone(), &queue(), true);
     let (mut from_answer, mut from_call) = (Times::default(), Times::default());
     for _ in 0..plan.counts.pickups {
         rest(REST).await;
@@ -163,7 +163,7 @@ async fn on_sqlite(plan: &Plan) -> Result<Vec<Figure>> {
         let answered = Instant::now();
         let took = timed.since(called).await?;
         from_call.add(took);
-        // A delivery may start before the producer hears of its own commit.
+        // A delivery may start before the producer receives the reply to its commit.
         from_answer.add(took.saturating_sub(answered - called));
     }
     timed.end().await;

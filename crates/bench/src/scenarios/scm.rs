@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::{process::Command, time::timeout};
 
 use self::{
-    peak::{Peak, watched},
+    peak::{MemoryPeak, watched},
     repository::Repository,
 };
 use super::{Answer, Plan, sqlite};
@@ -155,7 +155,7 @@ impl Subject<'_> {
         Ok(number.to_string())
     }
 
-    async fn sync(&self, repo: &str) -> Result<(Duration, Peak)> {
+    async fn sync(&self, repo: &str) -> Result<(Duration, MemoryPeak)> {
         let started = Instant::now();
         let child = self.command(&["scm", "sync", repo])?.spawn()?;
         let peak = watched(child).await?;
@@ -183,7 +183,7 @@ impl Subject<'_> {
 
     fn command(&self, arguments: &[&str]) -> Result<Command> {
         let mut command = self.program.command(arguments, "scm", &self.config)?;
-        // On PostgreSQL no local repository is read unless a setting says so.
+        // On PostgreSQL no local repository is read unless a setting permits it.
         command.env("CONSIGN_SCM__LOCAL_ROOTS", "/");
         Ok(command)
     }

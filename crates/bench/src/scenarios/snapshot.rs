@@ -1,4 +1,4 @@
-//! A drain while somebody holds a snapshot open, so that vacuum can remove nothing.
+//! A drain while a session holds a snapshot open, so that vacuum can remove nothing.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sqlx::{Connection, PgConnection};
 use super::{Answer, Plan};
 use crate::{
     Bound, Figure, Measure, Unit,
-    drain::{Worked, Worker, rate_of, steps},
+    drain::{WorkStep, Worker, rate_of, steps},
     scratch::Scratch,
     subject::{StoreWorker, queue},
 };
@@ -16,7 +16,7 @@ use crate::{
 const CLAIM: u32 = 100;
 /// Preparing and draining this many takes long; more rounds than this add nothing.
 const ROUNDS_MAX: u32 = 3;
-/// No limit for consign: it must come to the end.
+/// No limit for consign: it must finish.
 const NO_LIMIT: Duration = Duration::from_secs(3600);
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
@@ -73,7 +73,7 @@ async fn under_snapshot(
     worker: &mut impl Worker,
     messages: u32,
     time_max: Duration,
-) -> Result<Vec<Worked>> {
+) -> Result<Vec<WorkStep>> {
     scratch.settle_down().await?;
     let holder = hold_snapshot(scratch).await?;
     let done = steps(worker, messages, CLAIM, time_max).await;
@@ -81,7 +81,7 @@ async fn under_snapshot(
     done
 }
 
-/// A connection whose open transaction keeps every row alive that it might still want to see.
+/// A connection whose open transaction keeps every row version it might still read.
 async fn hold_snapshot(scratch: &Scratch) -> Result<PgConnection> {
     let mut holder = scratch.connect().await?;
     // The snapshot is taken by the first statement, not by BEGIN.
@@ -91,7 +91,7 @@ async fn hold_snapshot(scratch: &Scratch) -> Result<PgConnection> {
     Ok(holder)
 }
 
-fn last_and_first_tenth(steps: &[Worked]) -> (f64, f64) {
+fn last_and_first_tenth(steps: &[WorkStep]) -> (f64, f64) {
     let tenth = (steps.len() / 10).max(1);
     (
         rate_of(&steps[steps.len() - tenth..]),

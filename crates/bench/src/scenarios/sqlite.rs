@@ -60,7 +60,8 @@ pub(super) async fn open(directory: &Path, name: &str) -> Result<Arc<SqliteStore
         // The binary under test has every app.
         .component(consign_orders::store::sqlite_component())
         .component(consign_payments::store::sqlite_component())
-        .component(consign_scm_store::sqlite_component())
+        .component(consign_memory::store::sqlite_component())
+        .component(consign_scm_app::sqlite_component())
         .migrate_on_open(true);
     Ok(Arc::new(SqliteStore::open(&options).await?))
 }

@@ -26,7 +26,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
             .start("work", &format!("worker-{stop}"), &config)
             .await?;
         scratch.fill_at_once(&queue(), messages, 100).await?;
-        // Told at another moment each time: at the start, in the middle, near the end.
+        // Stopped at another moment each time: at the start, in the middle, near the end.
         let share = f64::from(stop % 10 + 1) / 12.0;
         let moment = receiver.seen() + (f64::from(messages) * share) as u64;
         receiver.wait_for(moment, PATIENCE).await?;

@@ -9,16 +9,16 @@ use std::{
 };
 
 use anyhow::Result;
-use consign_kernel::{By, QueueName, QueuePolicy, Store};
+use consign_kernel::{By, QueueName, QueuePolicy, prelude::*};
 use consign_postgres::{PostgresOptions, PostgresStore};
 
 use self::{
     producers::{PRODUCERS, Setting},
-    timers::Worked,
+    timers::TimedWorker,
 };
 use super::{
     Answer, Plan,
-    pickup::{Timed, Times, rest, sample},
+    pickup::{Times, TimingWorker, rest, sample},
 };
 use crate::{Bound, Figure, Measure, Unit, scratch::Scratch, subject::queue};
 
@@ -80,16 +80,17 @@ async fn produced(plan: &Plan, scratch: &Scratch, setting: Setting) -> Result<Fi
     let unit = Unit::MessagesPerSecond;
     let figure = Figure::beside(setting.name(), unit, "notify = false", &rounds);
     plan.say(format!("{}: {:.0}/s", setting.name(), figure.value));
-    Ok(match setting.is_judged() {
-        true => figure.target(Measure::Ratio, Bound::AtLeast, 0.9),
-        false => figure,
+    Ok(if setting.is_judged() {
+        figure.target(Measure::Ratio, Bound::AtLeast, 0.9)
+    } else {
+        figure
     })
 }
 
 async fn picked_up(plan: &Plan, scratch: &Scratch) -> Result<Vec<Figure>> {
     let store = Arc::new(PostgresStore::connect(&PostgresOptions::new(scratch.url())).await?);
     scratch.empty(&queue()).await?;
-    let mut timed = Timed::start(store, &queue(), true);
+    let mut timed = TimingWorker::start(store, &queue(), true);
     let mut producer = scratch.connect().await?;
     let mut times = Times::default();
     for count in 0..plan.counts.wakes {
@@ -110,7 +111,7 @@ async fn picked_up(plan: &Plan, scratch: &Scratch) -> Result<Vec<Figure>> {
 
 async fn timed(plan: &Plan, scratch: &Scratch) -> Result<Vec<Figure>> {
     let started = Instant::now();
-    let worked = Worked::start(scratch).await?;
+    let worked = TimedWorker::start(scratch).await?;
     let mut figures = Vec::new();
     for (name, times) in [
         ("delayed", worked.delayed(plan.counts.timers).await?),

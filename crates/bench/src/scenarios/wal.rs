@@ -46,7 +46,7 @@ const CASES: &[Case] = &[
 ];
 
 /// One design's usage: its messages delivered, what that left behind, and the vacuum after it.
-struct Measured {
+struct WalFigures {
     delivered: Usage,
     dead_rows: f64,
     vacuum: Usage,
@@ -84,8 +84,8 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     Ok((figures, notes))
 }
 
-fn figures_of(case: &Case, rounds: &[(Measured, Measured)], messages: f64) -> Vec<Figure> {
-    let beside = |what: &str, unit, part: &dyn Fn(&Measured) -> f64| {
+fn figures_of(case: &Case, rounds: &[(WalFigures, WalFigures)], messages: f64) -> Vec<Figure> {
+    let beside = |what: &str, unit, part: &dyn Fn(&WalFigures) -> f64| {
         let pairs: Vec<(f64, f64)> = rounds
             .iter()
             .map(|(own, other)| (part(own) / messages, part(other) / messages))
@@ -97,9 +97,9 @@ fn figures_of(case: &Case, rounds: &[(Measured, Measured)], messages: f64) -> Ve
         Some(most) => total.target(Measure::Value, Bound::AtMost, most),
         None => total,
     }];
-    let known = |m: &Measured| m.delivered.page_image_bytes.is_some();
+    let known = |m: &WalFigures| m.delivered.page_image_bytes.is_some();
     if rounds.iter().all(|(own, other)| known(own) && known(other)) {
-        let images = |m: &Measured| m.delivered.page_image_bytes.unwrap_or_default();
+        let images = |m: &WalFigures| m.delivered.page_image_bytes.unwrap_or_default();
         figures.push(beside(
             "of which full pages",
             Unit::BytesPerMessage,
@@ -119,7 +119,7 @@ fn figures_of(case: &Case, rounds: &[(Measured, Measured)], messages: f64) -> Ve
     figures
 }
 
-async fn consign(plan: &Plan, scratch: &Scratch, case: &Case) -> Result<(Measured, String)> {
+async fn consign(plan: &Plan, scratch: &Scratch, case: &Case) -> Result<(WalFigures, String)> {
     let store = scratch.store().await?;
     let mut worker = StoreWorker::new(store.clone(), queue());
     // Connecting and preparing statements is no part of a message.
@@ -132,14 +132,14 @@ async fn consign(plan: &Plan, scratch: &Scratch, case: &Case) -> Result<(Measure
         scratch.checkpoint().await?;
     }
     drain::rate(&mut worker, plan.counts.wal, CLAIM).await?;
-    // A session tells the statistics what it did when it ends. The store keeps a connection at hand,
+    // A session reports its statistics when it ends. The store keeps a connection at hand,
     // for which closing its pool would wait.
     drop((worker, store));
     scratch.until_no_store().await?;
     measured(scratch, meter, "consign").await
 }
 
-async fn control(plan: &Plan, scratch: &Scratch, case: &Case) -> Result<(Measured, String)> {
+async fn control(plan: &Plan, scratch: &Scratch, case: &Case) -> Result<(WalFigures, String)> {
     let mut worker = scratch.control().await?;
     worker.enqueue(CLAIM, CLAIM).await?;
     drain::rate(&mut worker, CLAIM, CLAIM).await?;
@@ -154,7 +154,7 @@ async fn control(plan: &Plan, scratch: &Scratch, case: &Case) -> Result<(Measure
     measured(scratch, meter, "consign_control").await
 }
 
-async fn measured(scratch: &Scratch, meter: Meter, schema: &str) -> Result<(Measured, String)> {
+async fn measured(scratch: &Scratch, meter: Meter, schema: &str) -> Result<(WalFigures, String)> {
     let delivered = meter.stop().await?;
     let dead = scratch.dead_rows(schema).await?;
     let meter = Meter::start(scratch).await?;
@@ -164,7 +164,7 @@ async fn measured(scratch: &Scratch, meter: Meter, schema: &str) -> Result<(Meas
         .iter()
         .map(|(table, rows)| format!("{table} {rows}"))
         .collect();
-    let measured = Measured {
+    let measured = WalFigures {
         delivered,
         dead_rows: dead.iter().map(|(_, rows)| *rows as f64).sum(),
         vacuum,

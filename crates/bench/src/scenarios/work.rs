@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use consign_kernel::{By, QueueName, QueuePolicy, Store};
+use consign_kernel::{By, QueueName, QueuePolicy, prelude::*};
 
 use super::{Answer, Plan};
 use crate::{
@@ -26,7 +26,7 @@ const TOGETHER_MIN: f64 = 100_000.0;
 
 /// What one drain showed.
 #[derive(Clone, Copy)]
-struct Drained {
+struct DrainFigures {
     rate: f64,
     /// Microseconds of processor time per message: of the workers, and of the database server.
     workers_us: f64,
@@ -93,9 +93,9 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     Ok((figures, notes))
 }
 
-fn figures_of(batch: u32, rounds: &[(f64, Drained, Drained)]) -> Vec<Figure> {
+fn figures_of(batch: u32, rounds: &[(f64, DrainFigures, DrainFigures)]) -> Vec<Figure> {
     let unit = Unit::MessagesPerSecond;
-    let pairs = |pair: fn(&(f64, Drained, Drained)) -> (f64, f64)| -> Vec<(f64, f64)> {
+    let pairs = |pair: fn(&(f64, DrainFigures, DrainFigures)) -> (f64, f64)| -> Vec<(f64, f64)> {
         rounds.iter().map(pair).collect()
     };
     let single = pairs(|(bare, one, _)| (one.rate, *bare));
@@ -114,7 +114,7 @@ fn figures_of(batch: u32, rounds: &[(f64, Drained, Drained)]) -> Vec<Figure> {
 }
 
 /// What the workers and the server spent on each message: what waiting and neighbours change least.
-fn cpu<'a>(drained: impl Iterator<Item = &'a Drained>) -> Option<Figure> {
+fn cpu<'a>(drained: impl Iterator<Item = &'a DrainFigures>) -> Option<Figure> {
     let pairs: Option<Vec<(f64, f64)>> = drained
         .map(|drained| Some((drained.workers_us, drained.server_us?)))
         .collect();
@@ -143,7 +143,7 @@ async fn worked(
     messages: u32,
     batch: u32,
     processes: &[&Process],
-) -> Result<Drained> {
+) -> Result<DrainFigures> {
     scratch.settle_down().await?;
     let mut progress = Progress::from_here(scratch.connect().await?).await?;
     let used = || -> Result<Duration> {
@@ -160,7 +160,7 @@ async fn worked(
         _ => None,
     };
     let each = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(messages);
-    Ok(Drained {
+    Ok(DrainFigures {
         rate: progress.rate(messages).await?,
         workers_us: each(workers),
         server_us: server.map(each),

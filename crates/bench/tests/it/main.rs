@@ -1,4 +1,4 @@
-//! Every scenario runs at its smallest scale and says what it promises to say. Nothing here looks
+//! Every scenario runs at its smallest scale and reports every figure it declares. Nothing here looks
 //! at how fast anything is.
 
 #![expect(
@@ -60,7 +60,7 @@ async fn exists(connection: &mut PgConnection, table: &str) -> bool {
 /// Checks what holds for every report, and that the targets are those named: figure and limit.
 fn check(report: &Report, scenario: Scenario, targets: &[(&str, f64)]) {
     let [only] = report.scenarios.as_slice() else {
-        panic!("one scenario was asked for");
+        panic!("one scenario was requested");
     };
     assert_eq!(only.scenario, scenario);
     assert!(!only.notes.is_empty());
@@ -117,7 +117,7 @@ async fn wal_counts_bytes_transactions_and_dead_rows() {
     assert!(figure("one by one: write transactions").value >= 1.02);
     assert!(figure("by 100: write transactions").value >= 0.03);
     assert!(figure("by 100: WAL").value >= 200.0, "the payload at least");
-    // The control updates every row twice. Statistics belong to the database, so nobody disturbs.
+    // The control updates every row twice. Statistics belong to the database, so no other test interferes.
     let control = figure("by 100: dead rows left").against.as_ref().unwrap();
     assert!(control.value >= 1.9, "{}", control.value);
     assert!(figure("by 100: dead rows left").value <= 0.1);
@@ -140,6 +140,32 @@ async fn payments_compares_with_the_design_they_come_from() {
 async fn depth_compares_deep_with_shallow() {
     let report = on_server(Scenario::Depth).await;
     check(&report, Scenario::Depth, &[("claim of 100, deep", 1.2)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_compares_with_a_plain_delete() {
+    let report = on_server(Scenario::Retention).await;
+    let targets = [
+        ("longest exclusive step of a departure", 50.0),
+        ("enqueue to claim while ranges leave, p99", 1.2),
+        ("WAL of a departure", 0.95),
+        ("dead rows left by departures", 0.0),
+        ("many ranges: enqueued one by one", 0.97),
+        ("many ranges: claimed and settled one by one", 0.97),
+        ("many ranges: claimed and settled by 100", 0.97),
+        ("SQLite: file after nine tenths have left", 1.2),
+        (
+            "SQLite: longest wait from enqueue to claim meanwhile",
+            100.0,
+        ),
+    ];
+    check(&report, Scenario::Retention, &targets);
+    // Whatever the machine does, a range leaves no dead rows, and a DELETE leaves every one.
+    let figures = &report.scenarios[0].figures;
+    let dead = figures.iter().find(|f| f.name.starts_with("dead rows"));
+    let dead = dead.unwrap();
+    assert_eq!(dead.value, 0.0, "{dead:?}");
+    assert_eq!(dead.against.as_ref().unwrap().value, 4_000.0, "{dead:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,7 +212,7 @@ async fn ls_measures_both_databases() {
         "shared_buffers",
         "synchronous_commit",
     ] {
-        assert!(told.contains(name), "{name} is not told");
+        assert!(told.contains(name), "{name} is not reported");
     }
 }
 
@@ -219,7 +245,7 @@ async fn wake_compares_with_queues_without_notifications() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scenario_without_its_program_is_refused() {
     let refused = measure(Scenario::Work, None).await.unwrap_err();
-    assert!(format!("{refused:#}").contains("needs to know the program"));
+    assert!(format!("{refused:#}").contains("needs the program"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

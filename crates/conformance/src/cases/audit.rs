@@ -152,7 +152,7 @@ pub(crate) async fn an_audit_is_read_in_pages(harness: &dyn Harness) {
             && !page.is_empty()
         {
             read.extend(page);
-            assert!(read.len() <= all.len(), "pages come to an end");
+            assert!(read.len() <= all.len(), "pages end");
         }
         assert_eq!(read, all, "no entry twice, none left out");
         let first = all.last().map(|entry| entry.id);

@@ -1,4 +1,4 @@
-//! Beginning: the note that a message is about to leave the house.
+//! Beginning: the record that a message is about to be sent.
 
 use consign_kernel::{BeginAnswer, Report, State};
 
@@ -57,7 +57,7 @@ pub(crate) async fn a_lost_lease_cannot_begin(harness: &dyn Harness) {
     assert_eq!(
         answer.expect("begin answers"),
         BeginAnswer::LeaseLost,
-        "nobody ended it yet"
+        "not ended yet"
     );
     let next = stage.claim_soon(&stage.store).await;
     let answer = stage.store.begin(lease.token, &sent).await;

@@ -63,7 +63,7 @@ pub(crate) async fn a_message_beyond_the_bytes_is_claimed_alone(harness: &dyn Ha
     let sent = sizes.map(|bytes| sized(&stage, bytes));
     let sent = stage.enqueue_all(&sent).await;
     claims(&stage, &sent, &[1, 1, 1, 2, 1]).await;
-    // The same, each in a run of its own.
+    // The same, each in a batch of its own.
     let stage = Stage::with(harness, within(THREE)).await;
     let mut sent = Vec::new();
     for bytes in sizes {
@@ -73,12 +73,12 @@ pub(crate) async fn a_message_beyond_the_bytes_is_claimed_alone(harness: &dyn Ha
     claims(&stage, &sent, &[1, 1, 1, 2, 1]).await;
 }
 
-pub(crate) async fn bytes_are_counted_over_several_runs(harness: &dyn Harness) {
+pub(crate) async fn bytes_are_counted_over_several_batches(harness: &dyn Harness) {
     let stage = Stage::with(harness, within(THREE)).await;
     let mut sent = Vec::new();
     for count in [1, 1, 2, 2, 1, 1, 3, 1] {
-        let run = vec![sized(&stage, 1_000); count];
-        sent.extend(stage.enqueue_all(&run).await);
+        let batch = vec![sized(&stage, 1_000); count];
+        sent.extend(stage.enqueue_all(&batch).await);
         stage.advance(s(1)).await;
     }
     claims(&stage, &sent, &[3, 3, 3, 3]).await;
@@ -95,7 +95,7 @@ pub(crate) async fn headers_count_too(harness: &dyn Harness) {
     claims(&stage, &sent, &[1, 1]).await;
 }
 
-pub(crate) async fn a_suspect_run_split_by_bytes_stays_suspect(harness: &dyn Harness) {
+pub(crate) async fn a_suspect_batch_split_by_bytes_stays_suspect(harness: &dyn Harness) {
     let stage = Stage::with(harness, within(9_000)).await;
     let sent = vec![sized(&stage, 1_000); 8];
     let sent = stage.enqueue_all(&sent).await;

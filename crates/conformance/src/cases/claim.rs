@@ -1,9 +1,10 @@
-//! Claiming: the oldest due first, nobody twice.
+//! Claiming: the oldest due first, no message twice.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use consign_kernel::{
-    Claim, LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX, QueuePolicy, RUN_MESSAGES_MAX, State,
+    BATCH_MESSAGES_MAX, Claim, LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX, QueuePolicy,
+    State,
 };
 
 use crate::{
@@ -59,7 +60,7 @@ pub(crate) async fn the_oldest_due_come_first(harness: &dyn Harness) {
     assert_eq!(ids(&stage.claim(10).await), [early, middle, late]);
 }
 
-pub(crate) async fn a_limit_splits_a_run_and_the_rest_keeps_its_place(harness: &dyn Harness) {
+pub(crate) async fn a_limit_splits_a_batch_and_the_rest_keeps_its_place(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let mut sent = stage.enqueue(7).await;
     stage.advance(s(1)).await;
@@ -74,7 +75,7 @@ pub(crate) async fn a_limit_splits_a_run_and_the_rest_keeps_its_place(harness: &
     stage.claim_nothing("all is leased").await;
 }
 
-pub(crate) async fn a_claim_gathers_several_runs(harness: &dyn Harness) {
+pub(crate) async fn a_claim_gathers_several_batches(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let mut sent = Vec::new();
     for count in [1, 4, 2, 1] {
@@ -84,16 +85,16 @@ pub(crate) async fn a_claim_gathers_several_runs(harness: &dyn Harness) {
     assert_eq!(ids(&stage.claim(6).await), sent[6..]);
 }
 
-pub(crate) async fn a_run_longer_than_the_cap_is_claimed_in_order(harness: &dyn Harness) {
+pub(crate) async fn a_batch_longer_than_the_cap_is_claimed_in_order(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let count = 2 * RUN_MESSAGES_MAX + 1;
+    let count = 2 * BATCH_MESSAGES_MAX + 1;
     let sent = stage.enqueue(count).await;
-    let first = stage.claim(RUN_MESSAGES_MAX as u32 - 1).await;
+    let first = stage.claim(BATCH_MESSAGES_MAX as u32 - 1).await;
     let second = stage.claim(2).await;
     let third = stage.claim(1_000).await;
     assert_eq!([ids(&first), ids(&second), ids(&third)].concat(), sent);
-    assert_eq!(first.messages.len(), RUN_MESSAGES_MAX - 1);
-    assert_eq!(second.messages.len(), 2, "across the seam of two runs");
+    assert_eq!(first.messages.len(), BATCH_MESSAGES_MAX - 1);
+    assert_eq!(second.messages.len(), 2, "across the seam of two batches");
 }
 
 pub(crate) async fn fences_grow_and_tokens_differ(harness: &dyn Harness) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consign_kernel::{Expired, RenewAnswer, Report, SettleAnswer, State, StateKind};
+use consign_kernel::{Expiry, RenewAnswer, Report, SettleAnswer, State, StateKind};
 use jiff::SignedDuration;
 
 use crate::{
@@ -51,7 +51,7 @@ pub(crate) async fn two_instances_agree_on_when_a_lease_ends(harness: &dyn Harne
     let expired = another.expire(10).await.expect("expire answers");
     assert_eq!(
         expired,
-        Expired::default(),
+        Expiry::default(),
         "the holder has a microsecond left"
     );
     let stolen = another.claim(&stage.ask(1)).await.expect("claim answers");
@@ -123,7 +123,7 @@ pub(crate) async fn an_expired_lease_lives_again_if_the_clock_is_set_back(harnes
     let answer = stage.settle(&lease, &[Report::delivered(id)]).await;
     assert_eq!(answer, SettleAnswer::LeaseLost);
     set_back(harness, 5).await;
-    // Nobody ended it meanwhile, so nobody else can hold the message.
+    // It was not ended meanwhile, so no other lease can hold the message.
     settled(stage.settle(&lease, &[Report::delivered(id)]).await);
 }
 
@@ -161,7 +161,7 @@ pub(crate) async fn messages_of_the_future_are_not_due(harness: &dyn Harness) {
     assert_eq!(ids(&stage.claim(1).await), sent[..1]);
 }
 
-pub(crate) async fn a_turn_never_comes_before_the_message(harness: &dyn Harness) {
+pub(crate) async fn a_promotion_never_comes_before_the_message(harness: &dyn Harness) {
     let rules = crate::stage::ordered(consign_kernel::OnDead::Block);
     let stage = Stage::with(harness, rules).await;
     let sent = stage.enqueue_groups("aa").await;

@@ -116,12 +116,12 @@ pub(crate) async fn results_of_an_ended_lease_are_late(harness: &dyn Harness) {
     assert_eq!(stage.settle(&lost, &reports).await, SettleAnswer::LeaseLost);
     let renewed = stage.store.renew(lost.token, TTL).await;
     assert_eq!(renewed.expect("renew answers"), RenewAnswer::LeaseLost);
-    let kept = stage.store.witness(lost.token, &reports).await;
-    assert_eq!(kept.expect("witness answers"), [id]);
+    let kept = stage.store.record_late(lost.token, &reports).await;
+    assert_eq!(kept.expect("record_late answers"), [id]);
     let lease = stage.claim(1).await;
     assert!(
         lease.messages[0].in_doubt,
-        "its holder says it was delivered"
+        "its holder reports it delivered"
     );
     stage.deliver(&lease).await;
     assert_eq!(stage.history(id).await.len(), 2);
@@ -180,7 +180,7 @@ pub(crate) async fn a_lease_is_named_by_its_token_alone(harness: &dyn Harness) {
     let views = stage.store.leases(10).await.expect("leases answers");
     let shown: Vec<String> = views.into_iter().map(|view| view.token_prefix).collect();
     assert_eq!(shown, [one.token.shown(), other.token.shown()]);
-    assert_eq!(shown[0].len(), 8, "too short to speak for it");
+    assert_eq!(shown[0].len(), 8, "too short to settle with");
     let whole = prefix(&one.token.to_string().to_uppercase());
     let ended = stage.store.end_lease(&whole, &by()).await;
     assert_eq!(ended.expect("end_lease answers").fence, one.fence);

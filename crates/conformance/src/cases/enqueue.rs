@@ -61,7 +61,7 @@ pub(crate) async fn a_rolled_back_enqueue_is_never_delivered(harness: &dyn Harne
     stage.enqueue_all(&[again]).await;
 }
 
-pub(crate) async fn a_rolled_back_ordered_enqueue_takes_no_turn(harness: &dyn Harness) {
+pub(crate) async fn a_rolled_back_ordered_enqueue_leaves_no_group_head(harness: &dyn Harness) {
     let stage = Stage::with(
         harness,
         crate::stage::ordered(consign_kernel::OnDead::Block),
@@ -74,11 +74,11 @@ pub(crate) async fn a_rolled_back_ordered_enqueue_takes_no_turn(harness: &dyn Ha
     assert_eq!(
         stage.drain().await,
         kept,
-        "the group is not blocked by a message that never was"
+        "the group is not blocked by a rolled-back message"
     );
 }
 
-pub(crate) async fn an_unknown_queue_refuses_the_whole_batch(harness: &dyn Harness) {
+pub(crate) async fn an_unknown_queue_refuses_the_whole_call(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let typo = NewMessage::new(crate::stage::queue("mial"), json!(1));
     let answer = stage.try_enqueue(&[stage.message(1), typo]).await;
@@ -87,7 +87,7 @@ pub(crate) async fn an_unknown_queue_refuses_the_whole_batch(harness: &dyn Harne
     };
     assert_eq!(queue, "mial");
     assert_eq!(suggestion.as_deref(), Some("mail"), "the nearest queue");
-    stage.claim_nothing("the batch was refused").await;
+    stage.claim_nothing("the call was refused").await;
 }
 
 pub(crate) async fn one_key_is_one_message(harness: &dyn Harness) {
@@ -113,7 +113,7 @@ pub(crate) async fn one_key_is_one_message(harness: &dyn Harness) {
     stage.claim_nothing("it was delivered").await;
 }
 
-pub(crate) async fn one_key_is_one_message_within_a_batch(harness: &dyn Harness) {
+pub(crate) async fn one_key_is_one_message_within_a_call(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let twin = || stage.message(1).with_key("k");
     let answers = stage.try_enqueue(&[twin(), stage.message(2), twin()]).await;
@@ -160,7 +160,7 @@ pub(crate) async fn a_key_with_another_group_is_a_conflict(harness: &dyn Harness
     assert_eq!(stage.drain().await, [id], "nothing else was written");
 }
 
-pub(crate) async fn a_conflict_within_a_batch_writes_nothing(harness: &dyn Harness) {
+pub(crate) async fn a_conflict_within_a_call_writes_nothing(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let batch = [
         stage.message(1).with_key("k"),
@@ -170,7 +170,7 @@ pub(crate) async fn a_conflict_within_a_batch_writes_nothing(harness: &dyn Harne
     let answer = stage.try_enqueue(&batch).await;
     // The message that holds the key was never written, so there is no id to name.
     conflict(refused(answer, "key_conflict"), "k", None);
-    stage.claim_nothing("the batch was refused").await;
+    stage.claim_nothing("the call was refused").await;
     stage.enqueue_all(&[stage.message(4).with_key("k")]).await;
 }
 
@@ -276,7 +276,7 @@ pub(crate) async fn ten_thousand_messages_fit_in_one_call(harness: &dyn Harness)
     assert_eq!(got, sent, "all of them, in order");
 }
 
-pub(crate) async fn a_batch_over_several_queues_lands_in_each(harness: &dyn Harness) {
+pub(crate) async fn a_call_over_several_queues_lands_in_each(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let other = stage.add_queue("other", &policy()).await;
     let there = |n: usize| NewMessage::new(other.clone(), json!(n));
@@ -310,7 +310,7 @@ pub(crate) async fn a_delayed_message_rests_until_its_time(harness: &dyn Harness
     assert_eq!(ids(&lease), [id], "due exactly now is due");
 }
 
-pub(crate) async fn delays_in_one_batch_are_kept_apart(harness: &dyn Harness) {
+pub(crate) async fn delays_in_one_call_make_separate_batches(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let delays = [9, 0, 3, 0, 9];
     let delayed = |(n, delay): (usize, &u64)| stage.message(n).with_delay(s(*delay));

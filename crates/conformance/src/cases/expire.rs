@@ -1,9 +1,9 @@
-//! Expiry: what happens to messages whose holder fell silent.
+//! Expiry: what happens to the messages of a lease that was not renewed.
 
 use std::time::Duration;
 
 use consign_kernel::{
-    Attempt, AttemptOutcome, Claim, Expired, NewMessage, Report, State, StateKind,
+    Attempt, AttemptOutcome, Claim, Expiry, NewMessage, Report, State, StateKind,
 };
 use serde_json::json;
 
@@ -18,7 +18,7 @@ pub(crate) async fn a_lease_that_ends_now_has_ended(harness: &dyn Harness) {
     stage.claim(1).await;
     stage.advance(TTL - Duration::from_micros(1)).await;
     let expired = stage.store.expire(10).await.expect("expire answers");
-    assert_eq!(expired, Expired::default(), "a microsecond is left");
+    assert_eq!(expired, Expiry::default(), "a microsecond is left");
     stage.claim_nothing("a microsecond is left").await;
     stage.advance(Duration::from_micros(1)).await;
     let expired = stage.store.expire(10).await.expect("expire answers");
@@ -63,7 +63,7 @@ pub(crate) async fn an_expiry_ends_the_oldest_leases_first(harness: &dyn Harness
     }
     stage.advance(TTL).await;
     let expired = stage.store.expire(0).await.expect("expire answers");
-    assert_eq!(expired, Expired::default(), "none were asked for");
+    assert_eq!(expired, Expiry::default(), "the limit was zero");
     let expired = stage.store.expire(2).await.expect("expire answers");
     assert_eq!((expired.leases, expired.messages), (2, 3));
     use StateKind::{Leased, Ready};
@@ -89,13 +89,13 @@ pub(crate) async fn an_expiry_reaches_every_queue(harness: &dyn Harness) {
 pub(crate) async fn an_expiry_with_nothing_to_do_does_nothing(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let expired = stage.store.expire(10).await.expect("expire answers");
-    assert_eq!(expired, Expired::default());
+    assert_eq!(expired, Expiry::default());
     stage.enqueue_one().await;
     let lease = stage.claim(1).await;
     stage.deliver(&lease).await;
     stage.advance(TTL).await;
     let expired = stage.store.expire(10).await.expect("expire answers");
-    assert_eq!(expired, Expired::default(), "a settled lease is gone");
+    assert_eq!(expired, Expiry::default(), "a settled lease is gone");
 }
 
 pub(crate) async fn an_expiry_counts_against_a_message_alone(harness: &dyn Harness) {

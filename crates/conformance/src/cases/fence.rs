@@ -1,7 +1,7 @@
-//! Fencing: only the live lease speaks, and a lost reply is not a lost lease (G3, G4, G6).
+//! Fencing: only the live lease settles, and a lost reply is not a lost lease (G3, G4, G6).
 
 use consign_kernel::{
-    AttemptOutcome, MessageId, Outcome, Recorded, Report, SettleAnswer, StateKind,
+    AttemptOutcome, MessageId, Outcome, RecordedOutcome, Report, SettleAnswer, StateKind,
 };
 
 use crate::{
@@ -109,11 +109,7 @@ pub(crate) async fn a_repeated_settle_cannot_change_its_mind(harness: &dyn Harne
         AttemptOutcome::Retry,
         "what was recorded"
     );
-    assert_eq!(
-        stage.kind(id).await,
-        StateKind::Ready,
-        "delivered by nobody"
-    );
+    assert_eq!(stage.kind(id).await, StateKind::Ready, "not delivered");
 }
 
 pub(crate) async fn a_repeated_settle_is_told_where_the_message_is_now(harness: &dyn Harness) {
@@ -124,14 +120,14 @@ pub(crate) async fn a_repeated_settle_is_told_where_the_message_is_now(harness: 
     stage.advance(s(1)).await;
     let next = stage.claim(1).await;
     let again = already_settled(stage.settle(&lease, &[Report::retry(id, "x")]).await);
-    let leased = Recorded {
+    let leased = RecordedOutcome {
         state: StateKind::Leased,
         ..first.clone()
     };
     assert_eq!(again, [leased], "meanwhile in another lease");
     stage.deliver(&next).await;
     let again = already_settled(stage.settle(&lease, &[Report::retry(id, "x")]).await);
-    let delivered = Recorded {
+    let delivered = RecordedOutcome {
         state: StateKind::Delivered,
         ..first
     };

@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// Reports late results and answers which are on record.
-async fn witness(stage: &Stage<'_>, token: Token, reports: &[Report]) -> Vec<MessageId> {
-    let kept = stage.store.witness(token, reports).await;
-    kept.expect("witness answers")
+async fn record_late(stage: &Stage<'_>, token: Token, reports: &[Report]) -> Vec<MessageId> {
+    let kept = stage.store.record_late(token, reports).await;
+    kept.expect("record_late answers")
 }
 
 async fn late(stage: &Stage<'_>, id: MessageId) -> Vec<LateResult> {
@@ -44,7 +44,7 @@ pub(crate) async fn a_late_result_is_kept_as_evidence(harness: &dyn Harness) {
         retry_in: Some(s(9)),
         ..Report::delivered(id)
     };
-    assert_eq!(witness(&stage, lost.token, &[report]).await, [id]);
+    assert_eq!(record_late(&stage, lost.token, &[report]).await, [id]);
     let expected = LateResult {
         message_id: id,
         token: lost.token,
@@ -77,7 +77,7 @@ pub(crate) async fn no_late_result_changes_anything(harness: &dyn Harness) {
         .zip(said)
         .map(|(id, outcome)| Report::new(*id, outcome))
         .collect();
-    assert_eq!(witness(&stage, lost.token, &reports).await, sent);
+    assert_eq!(record_late(&stage, lost.token, &reports).await, sent);
     assert_eq!(stage.counts().await, before);
     for (id, outcome) in sent.iter().zip(said) {
         let kept = late(&stage, *id).await;
@@ -105,11 +105,11 @@ pub(crate) async fn a_late_success_puts_later_claims_in_doubt(harness: &dyn Harn
             let lost = stage.claim(1).await;
             stage.crash().await;
             let now = stage.claim(1).await;
-            assert!(!now.messages[0].in_doubt, "nobody has said anything yet");
+            assert!(!now.messages[0].in_doubt, "no late result yet");
             let report = Report::new(id, said);
-            assert_eq!(witness(&stage, lost.token, &[report]).await, [id]);
+            assert_eq!(record_late(&stage, lost.token, &[report]).await, [id]);
             let is_in_doubt = said == Delivered;
-            // A holder that knew nothing of it speaks of its own attempt, not of the lost one.
+            // A later holder reports on its own attempt, not on the lost one.
             stage.report(&now, id, Retry).await;
             stage.advance(s(2)).await;
             let next = stage.claim(1).await;
@@ -135,12 +135,12 @@ pub(crate) async fn a_result_is_late_before_the_lease_is_taken_back(harness: &dy
     stage.advance(TTL).await;
     let leases = stage.store.leases(10).await.expect("leases answers");
     let reports = delivered(&sent);
-    assert_eq!(witness(&stage, lost.token, &reports).await, sent);
+    assert_eq!(record_late(&stage, lost.token, &reports).await, sent);
     assert_eq!(late(&stage, sent[0]).await[0].fence, lost.fence);
     let after = stage.store.leases(10).await.expect("leases answers");
     assert_eq!(after, leases, "the lease is ended by others");
     stage.store.expire(10).await.expect("expire answers");
-    assert_eq!(witness(&stage, lost.token, &reports).await, sent);
+    assert_eq!(record_late(&stage, lost.token, &reports).await, sent);
     assert_eq!(late(&stage, sent[1]).await.len(), 1);
     assert_eq!(stage.drain().await, sent);
 }
@@ -150,37 +150,37 @@ pub(crate) async fn a_live_lease_has_no_late_results(harness: &dyn Harness) {
     let id = stage.enqueue_one().await;
     let lease = stage.claim(1).await;
     stage.advance(TTL - s(1)).await;
-    let kept = witness(&stage, lease.token, &delivered(&[id])).await;
+    let kept = record_late(&stage, lease.token, &delivered(&[id])).await;
     assert_eq!(kept, [], "settle while the lease lives");
     assert_eq!(late(&stage, id).await, []);
     stage.deliver(&lease).await;
-    let kept = witness(&stage, lease.token, &delivered(&[id])).await;
+    let kept = record_late(&stage, lease.token, &delivered(&[id])).await;
     assert_eq!(kept, [], "what was settled was not late");
     assert_eq!(late(&stage, id).await, []);
 }
 
-pub(crate) async fn only_who_lost_a_message_can_witness(harness: &dyn Harness) {
+pub(crate) async fn only_a_lost_lease_records_late_results(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(2).await;
     let first = stage.claim(1).await;
     let second = stage.claim(1).await;
     stage.crash().await;
     let everything = delivered(&[sent[1], MessageId(i64::MAX), sent[0]]);
-    assert_eq!(witness(&stage, stranger(), &everything).await, []);
+    assert_eq!(record_late(&stage, stranger(), &everything).await, []);
     let own = |lease: &Lease| ids(lease);
     assert_eq!(
-        witness(&stage, first.token, &everything).await,
+        record_late(&stage, first.token, &everything).await,
         own(&first),
         "only what it held"
     );
     assert_eq!(late(&stage, sent[1]).await, []);
     assert_eq!(
-        witness(&stage, second.token, &everything).await,
+        record_late(&stage, second.token, &everything).await,
         own(&second)
     );
     assert_eq!(late(&stage, sent[0]).await[0].token, first.token);
     assert_eq!(late(&stage, MessageId(i64::MAX)).await, []);
-    assert_eq!(witness(&stage, first.token, &[]).await, []);
+    assert_eq!(record_late(&stage, first.token, &[]).await, []);
 }
 
 pub(crate) async fn what_was_released_or_settled_was_not_lost(harness: &dyn Harness) {
@@ -193,7 +193,7 @@ pub(crate) async fn what_was_released_or_settled_was_not_lost(harness: &dyn Harn
     let released = stage.store.release(lease.token).await;
     released.expect("release answers");
     stage.crash().await;
-    let kept = witness(&stage, lease.token, &delivered(&sent)).await;
+    let kept = record_late(&stage, lease.token, &delivered(&sent)).await;
     assert_eq!(kept, [sent[1]], "settled, lost, released");
     assert_eq!(
         stage.history(sent[1]).await[0].outcome,
@@ -214,7 +214,10 @@ pub(crate) async fn a_held_message_may_have_been_delivered_after_all(harness: &d
     begun.expect("begin answers");
     stage.crash().await;
     assert_eq!(stage.kind(id).await, StateKind::Held);
-    assert_eq!(witness(&stage, lost.token, &delivered(&[id])).await, [id]);
+    assert_eq!(
+        record_late(&stage, lost.token, &delivered(&[id])).await,
+        [id]
+    );
     assert_eq!(late(&stage, id).await[0].outcome, Outcome::Delivered);
     assert_eq!(stage.kind(id).await, StateKind::Held, "a person decides");
 }
@@ -225,13 +228,13 @@ pub(crate) async fn the_first_late_result_stands(harness: &dyn Harness) {
     let lost = stage.claim(2).await;
     stage.crash().await;
     let first = Report::retry(sent[0], "busy");
-    assert_eq!(witness(&stage, lost.token, &[first]).await, [sent[0]]);
+    assert_eq!(record_late(&stage, lost.token, &[first]).await, [sent[0]]);
     let kept = late(&stage, sent[0]).await;
     stage.advance(s(5)).await;
     let turned = [sent[1], sent[0]];
-    let again = witness(&stage, lost.token, &delivered(&turned)).await;
-    assert_eq!(again, turned, "what is on record, in the order asked");
-    assert_eq!(late(&stage, sent[0]).await, kept, "as it was said first");
+    let again = record_late(&stage, lost.token, &delivered(&turned)).await;
+    assert_eq!(again, turned, "what is on record, in the order of the call");
+    assert_eq!(late(&stage, sent[0]).await, kept, "as first reported");
     assert_eq!(late(&stage, sent[1]).await[0].outcome, Outcome::Delivered);
 }
 
@@ -244,7 +247,10 @@ pub(crate) async fn late_results_come_in_order_of_time(harness: &dyn Harness) {
     stage.crash().await;
     stage.advance(s(1)).await;
     for lease in [&second, &first] {
-        assert_eq!(witness(&stage, lease.token, &delivered(&[id])).await, [id]);
+        assert_eq!(
+            record_late(&stage, lease.token, &delivered(&[id])).await,
+            [id]
+        );
         stage.advance(s(1)).await;
     }
     let kept = late(&stage, id).await;
@@ -266,7 +272,7 @@ pub(crate) async fn a_late_result_is_cut_like_any_report(harness: &dyn Harness) 
     };
     let borrowed = Report::retry(sent[1], "lease_expired");
     let reports = [babble.clone(), borrowed.clone()];
-    assert_eq!(witness(&stage, lost.token, &reports).await, sent);
+    assert_eq!(record_late(&stage, lost.token, &reports).await, sent);
     for (id, report) in sent.iter().zip([babble, borrowed]) {
         let (kept, report) = (late(&stage, *id).await.remove(0), report.bounded());
         assert_eq!(
@@ -276,20 +282,20 @@ pub(crate) async fn a_late_result_is_cut_like_any_report(harness: &dyn Harness) 
     }
 }
 
-pub(crate) async fn a_message_named_twice_refuses_the_witness(harness: &dyn Harness) {
+pub(crate) async fn a_message_named_twice_refuses_late_results(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(2).await;
     let lost = stage.claim(2).await;
     stage.crash().await;
     let twice = delivered(&[sent[0], sent[1], sent[0]]);
     refused(
-        stage.store.witness(lost.token, &twice).await,
+        stage.store.record_late(lost.token, &twice).await,
         "invalid_input",
     );
     assert_eq!(late(&stage, sent[0]).await, [], "nothing was kept");
 }
 
-pub(crate) async fn many_witnesses_leave_one_record(harness: &dyn Harness) {
+pub(crate) async fn late_results_at_once_leave_one_record(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(20).await;
     let lost = stage.claim(20).await;
@@ -304,9 +310,9 @@ pub(crate) async fn many_witnesses_leave_one_record(harness: &dyn Harness) {
         reports.rotate_left(n);
         let token = lost.token;
         tasks.spawn(async move {
-            let kept = store.witness(token, &reports).await;
+            let kept = store.record_late(token, &reports).await;
             let expected: Vec<MessageId> = reports.iter().map(|report| report.id).collect();
-            assert_eq!(kept.expect("witness answers"), expected);
+            assert_eq!(kept.expect("record_late answers"), expected);
         });
     }
     // The lease is taken back in the middle of it.

@@ -13,7 +13,7 @@ use crate::{
     stage::{Stage, policy, refused, settled},
 };
 
-/// Refuses the message in the second place of a batch of three, whole.
+/// Refuses the message in the second place of a call of three, whole.
 async fn refuses(stage: &Stage<'_>, message: NewMessage, what: &str) {
     let batch = [stage.message(1), message, stage.message(3)];
     let error = refused(stage.try_enqueue(&batch).await, "invalid_input");
@@ -22,7 +22,7 @@ async fn refuses(stage: &Stage<'_>, message: NewMessage, what: &str) {
         text.contains("message 1") && text.contains(what),
         "names {what}: {text}"
     );
-    stage.claim_nothing("the batch was refused").await;
+    stage.claim_nothing("the call was refused").await;
 }
 
 pub(crate) async fn a_payload_may_be_as_large_as_its_queue_allows(harness: &dyn Harness) {
@@ -47,7 +47,7 @@ pub(crate) async fn a_payload_may_be_as_large_as_its_queue_allows(harness: &dyn 
     };
     assert_eq!((index, bytes, bytes_max), (1, 1_001, 1_000));
     assert_eq!(queue, stage.queue);
-    stage.claim_nothing("the batch was refused").await;
+    stage.claim_nothing("the call was refused").await;
     stage.enqueue_all(&[message(of_bytes(1_000))]).await;
     let claimed = stage.claim(1).await.messages.remove(0);
     assert_eq!(

@@ -259,7 +259,7 @@ async fn a_case_by_code_and_key(stage: &Stage<'_>, sent: &[MessageId]) {
     assert_eq!(ids(stage, &delivered).await, [sent[1]]);
 }
 
-/// What else a header may hold is nobody's correlation id, and a long one is still told from others.
+/// Only a text is a correlation id, and long ones are compared in full.
 pub(crate) async fn a_correlation_id_is_a_text_of_any_length(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let with = |n: usize, name: &str, value: serde_json::Value| {

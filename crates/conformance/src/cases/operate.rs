@@ -1,6 +1,6 @@
 //! What people do: pause, resume, requeue, hold, unhold, and the record of it (G6).
 
-use consign_kernel::{By, Move, Moved, Outcome, RenewAnswer, State, StateKind};
+use consign_kernel::{By, Move, MoveResult, Outcome, RenewAnswer, State, StateKind};
 
 use crate::{
     Harness,
@@ -116,7 +116,7 @@ pub(crate) async fn a_requeue_gives_a_fresh_set_of_tries(harness: &dyn Harness) 
         .await
         .expect("requeue answers");
     let answer = Move::Moved { state: Ready };
-    assert_eq!(moved, [Moved { id, answer }]);
+    assert_eq!(moved, [MoveResult { id, answer }]);
     let due_at = stage.now().await;
     assert_eq!(
         stage.state(id).await,
@@ -157,10 +157,10 @@ pub(crate) async fn only_dead_messages_can_be_requeued(harness: &dyn Harness) {
             Dead => Move::Moved { state: Ready },
             state => Move::NotDead { state: *state },
         };
-        assert_eq!(*moved, Moved { id: *id, answer });
+        assert_eq!(*moved, MoveResult { id: *id, answer });
     }
     let answer = Move::NoSuchMessage;
-    assert_eq!(moved.last(), Some(&Moved { id: nobody, answer }));
+    assert_eq!(moved.last(), Some(&MoveResult { id: nobody, answer }));
 }
 
 pub(crate) async fn only_ready_and_waiting_messages_can_be_held(harness: &dyn Harness) {
@@ -173,7 +173,7 @@ pub(crate) async fn only_ready_and_waiting_messages_can_be_held(harness: &dyn Ha
             Ready => Move::Moved { state: Held },
             state => Move::NotHoldable { state: *state },
         };
-        assert_eq!(*moved, Moved { id: *id, answer });
+        assert_eq!(*moved, MoveResult { id: *id, answer });
     }
     let nobody = consign_kernel::MessageId(i64::MAX);
     let moved = stage
@@ -182,7 +182,7 @@ pub(crate) async fn only_ready_and_waiting_messages_can_be_held(harness: &dyn Ha
         .await
         .expect("hold answers");
     let answer = Move::NoSuchMessage;
-    assert_eq!(moved, [Moved { id: nobody, answer }]);
+    assert_eq!(moved, [MoveResult { id: nobody, answer }]);
 }
 
 pub(crate) async fn only_held_messages_can_be_unheld(harness: &dyn Harness) {
@@ -199,7 +199,7 @@ pub(crate) async fn only_held_messages_can_be_unheld(harness: &dyn Harness) {
             Held => Move::Moved { state: Ready },
             state => Move::NotHeld { state: *state },
         };
-        assert_eq!(*moved, Moved { id: *id, answer });
+        assert_eq!(*moved, MoveResult { id: *id, answer });
     }
     let nobody = consign_kernel::MessageId(i64::MAX);
     let moved = stage
@@ -208,7 +208,7 @@ pub(crate) async fn only_held_messages_can_be_unheld(harness: &dyn Harness) {
         .await
         .expect("unhold answers");
     let answer = Move::NoSuchMessage;
-    assert_eq!(moved, [Moved { id: nobody, answer }]);
+    assert_eq!(moved, [MoveResult { id: nobody, answer }]);
 }
 
 /// A delivered, a dead, a leased, a held and a ready message, by id.
@@ -292,7 +292,7 @@ pub(crate) async fn a_held_message_keeps_its_tries(harness: &dyn Harness) {
     assert_eq!((claimed.attempt_no, claimed.tries), (2, 1));
 }
 
-pub(crate) async fn a_hold_leaves_the_rest_of_a_run_in_order(harness: &dyn Harness) {
+pub(crate) async fn a_hold_leaves_the_rest_of_a_batch_in_order(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(5).await;
     let taken = [sent[0], sent[2]];

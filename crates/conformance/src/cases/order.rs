@@ -1,8 +1,8 @@
 //! Order: in an ordered queue, one message of a group at a time, oldest first.
 
 use consign_kernel::{
-    MessageId, Move, Moved, NewMessage, OnDead, Outcome, QueuePolicy, Report, Resolution, State,
-    StateKind,
+    MessageId, Move, MoveResult, NewMessage, OnDead, Outcome, QueuePolicy, Report, Resolution,
+    State, StateKind,
 };
 
 use crate::{
@@ -21,7 +21,7 @@ pub(crate) async fn only_the_oldest_of_a_group_may_be_claimed(harness: &dyn Harn
     assert_eq!(stage.counts().await.waiting, 2);
     let lease = stage.claim(10).await;
     assert_eq!(ids(&lease), [sent[0], sent[1]]);
-    stage.claim_nothing("their turn has not come").await;
+    stage.claim_nothing("they wait behind the head").await;
     stage.report(&lease, sent[1], Outcome::Delivered).await;
     assert_eq!(
         stage.kinds(&sent).await,
@@ -75,7 +75,7 @@ pub(crate) async fn the_same_group_in_two_queues_is_two_groups(harness: &dyn Har
     assert_eq!(stage.kinds(&sent).await, [Ready, Ready]);
 }
 
-pub(crate) async fn a_retried_message_keeps_its_turn(harness: &dyn Harness) {
+pub(crate) async fn a_retried_message_stays_group_head(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Continue)).await;
     let sent = stage.enqueue_groups("aa").await;
     let lease = stage.claim(10).await;
@@ -87,7 +87,7 @@ pub(crate) async fn a_retried_message_keeps_its_turn(harness: &dyn Harness) {
     assert_eq!(stage.drain().await, sent, "in order");
 }
 
-pub(crate) async fn an_expired_message_keeps_its_turn(harness: &dyn Harness) {
+pub(crate) async fn an_expired_message_stays_group_head(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Continue)).await;
     let sent = stage.enqueue_groups("aba").await;
     stage.claim(10).await;
@@ -96,7 +96,7 @@ pub(crate) async fn an_expired_message_keeps_its_turn(harness: &dyn Harness) {
     assert_eq!(stage.drain().await, sent);
 }
 
-pub(crate) async fn a_released_message_keeps_its_turn(harness: &dyn Harness) {
+pub(crate) async fn a_released_message_stays_group_head(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Continue)).await;
     let sent = stage.enqueue_groups("aa").await;
     let lease = stage.claim(10).await;
@@ -131,7 +131,7 @@ pub(crate) async fn a_dead_message_blocks_its_group_until_delivered(harness: &dy
     assert_eq!(
         moved[0].answer,
         Move::Moved { state: Ready },
-        "it kept its turn"
+        "it is still the head"
     );
     assert_eq!(stage.drain().await, [later[1], sent[0], sent[1], later[0]]);
 }
@@ -178,7 +178,7 @@ pub(crate) async fn a_requeued_message_waits_while_its_group_is_busy(harness: &d
     let answer = Move::Moved { state: Waiting };
     assert_eq!(
         moved,
-        [Moved {
+        [MoveResult {
             id: sent[0],
             answer
         }]
@@ -197,7 +197,7 @@ pub(crate) async fn a_held_message_blocks_its_group(harness: &dyn Harness) {
         .await
         .expect("hold answers");
     assert_eq!(stage.kinds(&sent).await, [Held, Waiting]);
-    stage.claim_nothing("a held message keeps its turn").await;
+    stage.claim_nothing("a held message stays the head").await;
     let moved = stage
         .store
         .unhold(&sent[..1], &by())
@@ -217,9 +217,9 @@ pub(crate) async fn a_held_waiting_message_keeps_its_place(harness: &dyn Harness
     assert_eq!(
         stage.kinds(&sent).await,
         [Dead, Held, Waiting, Waiting],
-        "nobody passes it"
+        "no message passes it"
     );
-    stage.claim_nothing("the turn is the held one's").await;
+    stage.claim_nothing("the held one is the head").await;
     let behind = Some(sent[1]);
     assert_eq!(stage.state(sent[2]).await, State::Waiting { behind });
     let late = stage.enqueue_groups("a").await;
@@ -228,7 +228,7 @@ pub(crate) async fn a_held_waiting_message_keeps_its_place(harness: &dyn Harness
     assert_eq!(stage.drain().await, [&sent[1..], &late[..]].concat());
 }
 
-pub(crate) async fn a_held_waiting_message_may_return_before_its_turn(harness: &dyn Harness) {
+pub(crate) async fn a_held_waiting_message_may_return_before_it_is_head(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Block)).await;
     let sent = stage.enqueue_groups("aaa").await;
     hold(&stage, &sent[1..2]).await;
@@ -240,7 +240,7 @@ pub(crate) async fn a_held_waiting_message_may_return_before_its_turn(harness: &
 pub(crate) async fn many_held_messages_keep_their_places(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Block)).await;
     let sent = stage.enqueue_groups("aabaa").await;
-    // The first has its turn; the others are held while they wait.
+    // The first is the head; the others are held while they wait.
     hold(&stage, &[sent[4], sent[1], sent[0]]).await;
     assert_eq!(stage.drain().await, [sent[2]]);
     assert_eq!(unhold(&stage, sent[0]).await, Move::Moved { state: Ready });
@@ -253,7 +253,7 @@ pub(crate) async fn many_held_messages_keep_their_places(harness: &dyn Harness) 
     assert_eq!(
         stage.kinds(&sent).await,
         [Delivered, Held, Delivered, Waiting, Delivered],
-        "it had no turn to pass on"
+        "it was not the head"
     );
     let resolved = stage
         .store
@@ -263,7 +263,7 @@ pub(crate) async fn many_held_messages_keep_their_places(harness: &dyn Harness) 
     assert_eq!(stage.kind(sent[3]).await, Ready, "but that one had");
     assert_eq!(stage.drain().await, [sent[3]]);
     let next = stage.enqueue_groups("a").await;
-    assert_eq!(stage.drain().await, next, "and the turn is free again");
+    assert_eq!(stage.drain().await, next, "and the group has no head left");
 }
 
 async fn hold(stage: &Stage<'_>, ids: &[MessageId]) {
@@ -326,7 +326,7 @@ pub(crate) async fn a_waiting_message_keeps_its_delay(harness: &dyn Harness) {
     assert_eq!(
         stage.state(sent[1]).await,
         State::Ready { due_at },
-        "its turn came early"
+        "it became the head early"
     );
     assert_eq!(
         stage.kind(sent[2]).await,
@@ -341,7 +341,7 @@ pub(crate) async fn a_waiting_message_keeps_its_delay(harness: &dyn Harness) {
     assert_eq!(
         stage.state(sent[2]).await,
         State::Ready { due_at },
-        "its turn came late"
+        "it became the head late"
     );
 }
 
@@ -354,7 +354,7 @@ pub(crate) async fn a_drained_group_starts_afresh(harness: &dyn Harness) {
     }
 }
 
-pub(crate) async fn a_settle_passes_the_turn_in_many_groups(harness: &dyn Harness) {
+pub(crate) async fn a_settle_promotes_in_many_groups(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Continue)).await;
     let sent = stage.enqueue_groups("abcabcabc").await;
     let lease = stage.claim(10).await;

@@ -101,7 +101,7 @@ pub(crate) async fn pages_that_look_at_little_go_on_and_reach_everything(harness
     }
 }
 
-/// Whoever asks for nothing is not sent on, however far the store would have looked.
+/// A page with limit zero has no next, however far the store would have searched.
 pub(crate) async fn a_page_of_nothing_has_no_next(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     stage.enqueue(5).await;
@@ -122,7 +122,7 @@ pub(crate) async fn a_page_of_nothing_has_no_next(harness: &dyn Harness) {
     }
 }
 
-/// No text of a message can hold it, so nothing is found; that is no mistake of who asks.
+/// No text of a message can hold it, so nothing is found; that is no error.
 pub(crate) async fn a_filter_with_nul_finds_nothing(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let mut message = stage.message(0).with_key("k");

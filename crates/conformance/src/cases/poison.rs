@@ -26,7 +26,7 @@ pub(crate) async fn what_comes_back_from_an_expiry_comes_back_in_halves(harness:
     );
 }
 
-pub(crate) async fn a_suspect_run_is_not_leased_with_others(harness: &dyn Harness) {
+pub(crate) async fn a_suspect_batch_is_not_leased_with_others(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let suspects = stage.enqueue(2).await;
     stage.claim(2).await;
@@ -46,7 +46,7 @@ pub(crate) async fn a_suspect_run_is_not_leased_with_others(harness: &dyn Harnes
     assert_eq!(ids(&stage.claim(10).await), fresh);
 }
 
-pub(crate) async fn older_messages_pass_over_a_suspect_run(harness: &dyn Harness) {
+pub(crate) async fn older_messages_pass_over_a_suspect_batch(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let suspects = stage.enqueue(2).await;
     let old = stage.enqueue(1).await;
@@ -66,7 +66,7 @@ pub(crate) async fn older_messages_pass_over_a_suspect_run(harness: &dyn Harness
     assert_eq!(ids(&stage.claim(10).await), suspects[1..]);
 }
 
-pub(crate) async fn a_suspect_run_split_by_a_limit_stays_suspect(harness: &dyn Harness) {
+pub(crate) async fn a_suspect_batch_split_by_a_limit_stays_suspect(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(8).await;
     stage.claim(8).await;
@@ -141,9 +141,10 @@ pub(crate) async fn two_poisons_do_not_hide_each_other(harness: &dyn Harness) {
         }
     }
     for id in sent {
-        let expected = match poisons.contains(&id) {
-            true => StateKind::Dead,
-            false => StateKind::Delivered,
+        let expected = if poisons.contains(&id) {
+            StateKind::Dead
+        } else {
+            StateKind::Delivered
         };
         assert_eq!(stage.kind(id).await, expected, "message {id}");
     }

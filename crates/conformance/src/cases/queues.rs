@@ -40,6 +40,10 @@ pub(crate) async fn a_queue_keeps_every_rule_it_was_given(harness: &dyn Harness)
             record_begin: true,
             presume_begun: true,
             hold_codes: vec!["NO_RECEIPT".to_owned(), "x".repeat(128)],
+            keep_ms: Some(0),
+            keep_dead_ms: Some(100 * 366 * 86_400_000),
+            keep_keys_ms: Some(86_400_000),
+            archive: false,
         },
         QueuePolicy {
             lease_ttl_ms: 86_400_000,
@@ -129,7 +133,7 @@ pub(crate) async fn counts_take_ended_leases_as_leased(harness: &dyn Harness) {
     stage.enqueue(2).await;
     stage.claim(2).await;
     stage.advance(TTL).await;
-    assert_eq!(stage.counts().await.leased, 2, "until somebody ends them");
+    assert_eq!(stage.counts().await.leased, 2, "until they are ended");
 }
 
 pub(crate) async fn new_rules_leave_a_pause_in_place(harness: &dyn Harness) {
@@ -174,6 +178,9 @@ fn impossible_policies() -> Vec<QueuePolicy> {
         with(|rules| rules.hold_codes = vec![String::new()]),
         with(|rules| rules.hold_codes = vec!["x".repeat(129)]),
         with(|rules| rules.hold_codes = vec!["x".to_owned(); 17]),
+        with(|rules| rules.keep_ms = Some(100 * 366 * 86_400_000 + 1)),
+        with(|rules| rules.keep_dead_ms = Some(u64::MAX)),
+        with(|rules| rules.keep_keys_ms = Some(u64::MAX)),
         with(|rules| rules.retry = RetrySchedule::Table { delays_ms: vec![] }),
         with(|rules| rules.retry = RetrySchedule::Fixed { delay_ms: u64::MAX }),
     ]

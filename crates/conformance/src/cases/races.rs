@@ -1,4 +1,4 @@
-//! Races: two operations that meet on the same message, and what must hold whoever wins.
+//! Races: two operations that meet on the same message, and what must hold whichever wins.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -57,7 +57,7 @@ pub(crate) async fn a_requeue_races_a_settle(harness: &dyn Harness) {
     let mut requeued: BTreeMap<MessageId, u32> = BTreeMap::new();
     let mut over = false;
     while !over {
-        // Asked before the requeue, so that the last requeue comes after the last death.
+        // Read before the requeue, so that the last requeue comes after the last death.
         over = reporter.is_finished();
         for moved in stage
             .store
@@ -110,14 +110,14 @@ pub(crate) async fn one_settle_of_many_repeats_is_recorded(harness: &dyn Harness
     assert_eq!(
         answers.iter().filter(told).count(),
         7,
-        "the others are told"
+        "the others get the result"
     );
     for id in sent {
         assert_eq!(stage.history(id).await.len(), 1, "recorded once");
     }
 }
 
-/// Producers and workers of one group, so that "the group just became free" and "somebody joins
+/// Producers and workers of one group, so that "the group just became free" and "a message joins
 /// the group" keep meeting.
 pub(crate) async fn a_group_that_drains_while_it_fills_is_never_stuck(harness: &dyn Harness) {
     let rules = QueuePolicy {
@@ -147,10 +147,10 @@ pub(crate) async fn a_group_that_drains_while_it_fills_is_never_stuck(harness: &
         let join = tokio::spawn(async move { store.enqueue(&[joins]).await.expect("answers")[0] });
         settle.await.expect("the settle succeeds");
         let second = join.await.expect("the enqueue succeeds");
-        // Where the two met, the turn may be open until the next claim gives it away.
+        // Where the two met, the head may be open until the next claim fills it.
         match stage.state(second.id).await {
             State::Ready { .. } | State::Waiting { behind: None } => {}
-            other => panic!("its turn has come, but it is {other:?}"),
+            other => panic!("it is the head, but it is {other:?}"),
         }
         assert_eq!(stage.drain().await, [second.id]);
     }
@@ -174,9 +174,10 @@ pub(crate) async fn a_renewal_races_an_expiry(harness: &dyn Harness) {
             "renewed, and expired all the same"
         );
         let answer = stage.settle(&lease, &[Report::delivered(id)]).await;
-        match lost {
-            true => assert_eq!(answer, SettleAnswer::LeaseLost),
-            false => assert_eq!(settled(answer).len(), 1),
+        if lost {
+            assert_eq!(answer, SettleAnswer::LeaseLost)
+        } else {
+            assert_eq!(settled(answer).len(), 1)
         }
         stage.drain().await;
     }

@@ -137,7 +137,10 @@ pub(crate) async fn every_place_has_its_sentence(harness: &dyn Harness) {
     says(
         &stage,
         sent[1],
-        &["Waiting", &format!("message {} of the same group", sent[0])],
+        &[
+            "Waiting",
+            &format!("message {} is the head of its group", sent[0]),
+        ],
     )
     .await;
     let delayed = stage

@@ -233,7 +233,7 @@ pub(crate) async fn what_died_in_the_moment_of_the_start_is_not_taken_twice(harn
     let dead = stage.dead(2).await;
     let started = stage.start(&everything()).await;
     let r = stage.step_moving(&started, 1, 1).await;
-    // The clock stands still: by time alone this one was dead at the start.
+    // The clock does not move: by time alone this one was dead at the start.
     let lease = stage.claim(1).await;
     stage.bury(&lease, "gone").await;
     let r = stage.step_moving(&r, 1_000, 1).await;
@@ -292,7 +292,7 @@ pub(crate) async fn a_redrive_of_nothing_is_done_at_once(harness: &dyn Harness) 
     assert_eq!((started.state, started.total), (Running, 0));
     let done = stage.step_moving(&started, 1, 0).await;
     assert_eq!((done.state, done.cursor), (Done, None));
-    stage.step_nothing("there never was anything").await;
+    stage.step_nothing("nothing existed").await;
 }
 
 pub(crate) async fn a_redrive_keeps_groups_in_order(harness: &dyn Harness) {
@@ -467,7 +467,7 @@ pub(crate) async fn a_redrive_takes_first_what_was_shown_first(harness: &dyn Har
     };
     let first = shown(&plan, 1_000).await;
     assert_eq!(first.len(), 3, "no more than the plan would take");
-    assert_eq!(shown(&plan, 2).await, first[..2], "no more than is wanted");
+    assert_eq!(shown(&plan, 2).await, first[..2], "no more than the limit");
     assert_eq!(shown(&everything(), u32::MAX).await.len(), 9);
     let letter = stage.store.first_dead(&plan, 1).await.expect("an answer");
     assert_eq!(

@@ -65,7 +65,7 @@ pub(crate) async fn a_release_keeps_what_has_begun(harness: &dyn Harness) {
     assert_eq!(
         answer,
         SettleAnswer::NotInLease(vec![sent[1]]),
-        "it was given back"
+        "it was released"
     );
 }
 

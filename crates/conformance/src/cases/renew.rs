@@ -52,7 +52,7 @@ pub(crate) async fn an_expired_lease_cannot_be_renewed(harness: &dyn Harness) {
     assert_eq!(
         answer.expect("renew answers"),
         RenewAnswer::LeaseLost,
-        "nobody ended it yet"
+        "not ended yet"
     );
     stage.store.expire(1).await.expect("expire answers");
     let answer = stage.store.renew(lease.token, TTL).await;

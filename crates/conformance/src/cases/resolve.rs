@@ -1,8 +1,8 @@
 //! What a person found out about held messages (G4, G6).
 
 use consign_kernel::{
-    Attempt, AttemptOutcome, By, MessageId, Move, Moved, OnDead, OnUncertain, Outcome, QueuePolicy,
-    Resolution, State, StateKind, codes,
+    Attempt, AttemptOutcome, By, MessageId, Move, MoveResult, OnDead, OnUncertain, Outcome,
+    QueuePolicy, Resolution, State, StateKind, codes,
 };
 
 use crate::{
@@ -15,7 +15,7 @@ use StateKind::{Dead, Delivered, Held, Leased, Ready, Waiting};
 async fn resolve(stage: &Stage<'_>, ids: &[MessageId], resolution: Resolution) -> Vec<Move> {
     let moved = stage.store.resolve(ids, &resolution, &by()).await;
     let answers = moved.expect("resolve answers").into_iter();
-    answers.map(|Moved { answer, .. }| answer).collect()
+    answers.map(|MoveResult { answer, .. }| answer).collect()
 }
 
 fn moved(state: StateKind) -> Move {
@@ -100,7 +100,7 @@ pub(crate) async fn a_held_message_may_be_resolved_as_dead(harness: &dyn Harness
     assert!(!claimed.in_doubt, "a person has looked");
 }
 
-/// What nobody can find out is given up, and in doubt for whoever brings it back.
+/// An outcome that cannot be determined is dead, and in doubt once it is requeued.
 pub(crate) async fn a_message_resolved_as_unknown_stays_in_doubt(harness: &dyn Harness) {
     for on_uncertain in [OnUncertain::Hold, OnUncertain::Probe, OnUncertain::Resend] {
         let stage = Stage::with(
@@ -127,7 +127,7 @@ pub(crate) async fn a_message_resolved_as_unknown_stays_in_doubt(harness: &dyn H
         let requeued = stage.store.requeue(&[id], &by()).await;
         requeued.expect("requeue answers");
         let lease = stage.claim(1).await;
-        assert!(lease.messages[0].in_doubt, "nobody knows");
+        assert!(lease.messages[0].in_doubt, "uncertain");
         stage.report(&lease, id, Outcome::Delivered).await;
     }
 }
@@ -136,8 +136,8 @@ pub(crate) async fn a_message_resolved_as_unknown_stays_in_doubt(harness: &dyn H
 pub(crate) async fn a_result_is_refused_where_it_means_nothing(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(2).await;
-    let parked = stage.store.hold(&sent, &by()).await;
-    parked.expect("hold answers");
+    let hold_answer = stage.store.hold(&sent, &by()).await;
+    hold_answer.expect("hold answers");
     let resolution = Resolution::Delivered {
         result: Some(r#"{"receipt":"R-1"}"#.to_owned()),
     };
@@ -184,8 +184,8 @@ pub(crate) async fn a_resolved_message_lets_its_group_move_on(harness: &dyn Harn
     let stage = Stage::with(harness, ordered(OnDead::Continue)).await;
     let sent = stage.enqueue_groups("aabbcc").await;
     let held = [sent[0], sent[2]];
-    let parked = stage.store.hold(&held, &by()).await;
-    parked.expect("hold answers");
+    let hold_answer = stage.store.hold(&held, &by()).await;
+    hold_answer.expect("hold answers");
     stage.advance(s(1)).await;
     assert_eq!(
         resolve(&stage, &held[..1], Resolution::DELIVERED).await,
@@ -203,8 +203,8 @@ pub(crate) async fn a_resolved_message_lets_its_group_move_on(harness: &dyn Harn
 pub(crate) async fn a_message_resolved_as_dead_blocks_its_group(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Block)).await;
     let sent = stage.enqueue_groups("aa").await;
-    let parked = stage.store.hold(&sent[..1], &by()).await;
-    parked.expect("hold answers");
+    let hold_answer = stage.store.hold(&sent[..1], &by()).await;
+    hold_answer.expect("hold answers");
     assert_eq!(
         resolve(&stage, &sent[..1], Resolution::Dead).await,
         [moved(Dead)]
@@ -215,11 +215,11 @@ pub(crate) async fn a_message_resolved_as_dead_blocks_its_group(harness: &dyn Ha
     assert_eq!(stage.drain().await, sent);
 }
 
-pub(crate) async fn a_message_held_while_it_waited_passes_no_turn(harness: &dyn Harness) {
+pub(crate) async fn a_message_held_while_it_waited_promotes_no_other(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Continue)).await;
     let sent = stage.enqueue_groups("aaaa").await;
-    let parked = stage.store.hold(&sent[1..3], &by()).await;
-    parked.expect("hold answers");
+    let hold_answer = stage.store.hold(&sent[1..3], &by()).await;
+    hold_answer.expect("hold answers");
     assert_eq!(
         resolve(&stage, &sent[1..2], Resolution::DELIVERED).await,
         [moved(Delivered)]
@@ -229,7 +229,7 @@ pub(crate) async fn a_message_held_while_it_waited_passes_no_turn(harness: &dyn 
         [moved(Dead)]
     );
     let kinds = [Ready, Delivered, Dead, Waiting];
-    assert_eq!(stage.kinds(&sent).await, kinds, "the turn stays");
+    assert_eq!(stage.kinds(&sent).await, kinds, "the head stays");
     assert_eq!(stage.drain().await, [sent[0], sent[3]]);
 }
 
@@ -239,8 +239,8 @@ pub(crate) async fn many_are_resolved_in_one_call(harness: &dyn Harness) {
     let mut sent = stage.enqueue(30).await;
     let elsewhere = consign_kernel::NewMessage::new(other, serde_json::json!(1));
     sent.extend(stage.enqueue_all(&vec![elsewhere; 3]).await);
-    let parked = stage.store.hold(&sent, &by()).await;
-    parked.expect("hold answers");
+    let hold_answer = stage.store.hold(&sent, &by()).await;
+    hold_answer.expect("hold answers");
     let why = By::new("grace", "it is in their books");
     let moved = stage
         .store

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    AttemptOutcome, OnUncertain, Outcome, QueuePolicy, Recorded, Report, RetrySchedule, State,
-    StateKind, codes,
+    AttemptOutcome, OnUncertain, Outcome, QueuePolicy, RecordedOutcome, Report, RetrySchedule,
+    State, StateKind, codes,
 };
 use serde_json::json;
 
@@ -25,7 +25,7 @@ pub(crate) async fn a_delivery_is_recorded_in_full(harness: &dyn Harness) {
         ..Report::delivered(id)
     };
     let records = settled(stage.settle(&lease, std::slice::from_ref(&report)).await);
-    let expected = Recorded {
+    let expected = RecordedOutcome {
         id,
         attempt_no: 1,
         outcome: AttemptOutcome::Delivered,
@@ -163,7 +163,7 @@ pub(crate) async fn the_last_try_ends_dead(harness: &dyn Harness) {
     assert_eq!(
         record.state,
         StateKind::Dead,
-        "whatever delay was asked for"
+        "whatever the requested delay"
     );
     assert_eq!(record.next_due_at, None);
     assert_eq!(record.outcome, AttemptOutcome::Retry, "what was reported");
@@ -214,7 +214,7 @@ pub(crate) async fn a_dead_report_ends_at_once(harness: &dyn Harness) {
         "a code of last resort"
     );
     let attempt = stage.history(sent[1]).await.remove(0);
-    assert_eq!(attempt.code, None, "the attempt says what was reported");
+    assert_eq!(attempt.code, None, "the attempt has the reported outcome");
 }
 
 pub(crate) async fn a_partial_settle_leaves_the_rest_leased(harness: &dyn Harness) {

@@ -1,4 +1,4 @@
-//! Uncertain outcomes: sent again, asked about, or parked, as the queue says.
+//! Uncertain outcomes: resent, probed or held, by the queue's policy.
 
 use consign_kernel::{
     AttemptOutcome, MessageId, OnUncertain, Outcome, QueuePolicy, Report, State, StateKind,
@@ -16,7 +16,7 @@ fn uncertain(on_uncertain: OnUncertain) -> QueuePolicy {
     }
 }
 
-/// Claims one message and tells whether it is in doubt, then settles it.
+/// Claims one message, returns whether it is in doubt, and settles it.
 async fn next_is_in_doubt(stage: &Stage<'_>, outcome: Outcome) -> bool {
     let lease = stage.claim(1).await;
     let claimed = &lease.messages[0];
@@ -49,7 +49,7 @@ pub(crate) async fn uncertain_reports_exhaust_the_tries(harness: &dyn Harness) {
         for _ in 0..3 {
             next_is_in_doubt(&stage, Outcome::Uncertain).await;
         }
-        // A sink that cannot be asked leaves a doubt, and a doubt is not buried.
+        // Without a probe the doubt remains, and a message in doubt does not become dead.
         match (stage.state(id).await, on_uncertain) {
             (State::Dead { code, .. }, OnUncertain::Resend) => {
                 assert_eq!(code, "attempts_exhausted");
@@ -119,7 +119,7 @@ pub(crate) async fn doubt_lasts_until_the_sink_has_answered(harness: &dyn Harnes
     stage.crash().await;
     assert!(
         next_is_in_doubt(&stage, Outcome::Retry).await,
-        "an expired attempt asked nobody"
+        "an expired attempt did not probe"
     );
     assert!(
         !next_is_in_doubt(&stage, Outcome::Uncertain).await,
@@ -173,7 +173,7 @@ pub(crate) async fn an_uncertain_report_is_held_where_the_queue_says_so(harness:
         (2, 1),
         "the try counts"
     );
-    assert!(claimed.in_doubt, "the person may not know either");
+    assert!(claimed.in_doubt, "the operator may not know either");
 }
 
 pub(crate) async fn an_uncertain_last_try_is_held_rather_than_dead(harness: &dyn Harness) {

@@ -71,7 +71,7 @@ pub(crate) async fn a_retry_ends_a_wait_when_it_is_due(harness: &dyn Harness) {
     ended_by(&stage, act, s(2)).await;
 }
 
-pub(crate) async fn a_turn_that_is_passed_on_ends_a_wait(harness: &dyn Harness) {
+pub(crate) async fn a_promotion_ends_a_wait(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Block)).await;
     let other = harness.another().await;
     stage.enqueue_groups("aa").await;

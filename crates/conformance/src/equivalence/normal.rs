@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 
 use consign_kernel::{
-    Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadLetter, Enqueued, Expired,
-    Explanation, Fence, Finding, LastAttempt, LateResult, Lease, LeaseView, Listed, Message,
-    MessageId, Moved, Page, Queue, Recorded, Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer,
-    State, Token, codes,
+    Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadLetter, Erasure, ErasureResult,
+    Expiry, Explanation, Fence, Finding, LastAttempt, LateResult, Lease, LeaseView, Message,
+    MessageId, MessageSummary, MoveResult, Page, Queue, QueueHistory, Receipt, RecordedOutcome,
+    Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer, State, Token, codes,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -123,25 +123,38 @@ normal_structs! {
     ClaimedMessage { message }
     Counts { oldest_due_at }
     DeadLetter { message_id, at }
-    Enqueued { id }
-    Explanation { message, state, queue, last_attempt, now }
+    ErasureResult { id }
+    Receipt { id }
+    Explanation { message, state, queue, last_attempt, erased, now }
     Finding { ids }
     Queue { paused_at }
     LastAttempt { finished_at }
     LateResult { message_id, token, fence, at }
     Lease { token, fence, claimed_at, expires_at, messages }
-    Listed { id, created_at }
+    MessageSummary { id, created_at }
     Message { id, created_at }
-    Moved { id }
-    Recorded { id, next_due_at }
+    MoveResult { id }
+    QueueHistory { oldest_id, oldest_at }
+    RecordedOutcome { id, next_due_at }
     Redrive { cursor, started_at, updated_at, finished_at }
+}
+
+impl Normal for Erasure {
+    fn normal(self, names: &Names) -> Self {
+        Self {
+            at: self.at.normal(names),
+            // Each store has its own text of a payload.
+            digest: String::new(),
+            ..self
+        }
+    }
 }
 
 impl Normal for LeaseView {
     fn normal(self, names: &Names) -> Self {
         Self {
             fence: self.fence.normal(names),
-            // Of a token that each store made up for itself.
+            // Of a token that each store generated.
             token_prefix: String::new(),
             ids: self.ids.normal(names),
             begun: self.begun.normal(names),
@@ -154,11 +167,12 @@ impl Normal for LeaseView {
 
 impl Normal for Attempt {
     fn normal(self, names: &Names) -> Self {
-        // A person's lease is over before anybody could have given it a number.
+        // An operator's lease has ended before it could be numbered.
         let resolved = self.code.as_deref() == Some(codes::RESOLVED);
-        let (fence, token) = match resolved {
-            true => (Fence(-1), Token(Uuid::nil())),
-            false => (self.fence.normal(names), self.token.normal(names)),
+        let (fence, token) = if resolved {
+            (Fence(-1), Token(Uuid::nil()))
+        } else {
+            (self.fence.normal(names), self.token.normal(names))
         };
         Self {
             message_id: self.message_id.normal(names),
@@ -183,7 +197,7 @@ impl Normal for AuditEntry {
     }
 }
 
-impl Normal for Expired {
+impl Normal for Expiry {
     fn normal(self, _: &Names) -> Self {
         self
     }

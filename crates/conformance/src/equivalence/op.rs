@@ -14,7 +14,7 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Op {
     Enqueue(Vec<Draft>),
-    /// A batch longer than a run may be.
+    /// A call with more messages than a batch may hold.
     EnqueueMany {
         queue: usize,
         count: usize,
@@ -26,28 +26,28 @@ pub(super) enum Op {
         owner: u8,
     },
     Renew {
-        lease: Back,
+        lease: LeaseIndex,
         ttl_s: u64,
     },
     Release {
-        lease: Back,
+        lease: LeaseIndex,
     },
     Begin {
-        lease: Back,
+        lease: LeaseIndex,
         picks: Vec<Pick>,
     },
     Settle {
-        lease: Back,
-        reports: Vec<Said>,
+        lease: LeaseIndex,
+        reports: Vec<ReportDraft>,
         /// Whether a message may be named twice, which is refused.
         twice: bool,
     },
     /// The last settle once more, as after a lost reply.
     Resettle,
     /// Results reported too late, or not too late.
-    Witness {
-        lease: Back,
-        reports: Vec<Said>,
+    RecordLate {
+        lease: LeaseIndex,
+        reports: Vec<ReportDraft>,
         twice: bool,
     },
     Expire {
@@ -85,6 +85,24 @@ pub(super) enum Op {
     /// By number, which is the same in all stores.
     StopRedrive(i64),
     ResumeRedrive(i64),
+    /// Lets everything leave that is past its time, or that may while the database is too large.
+    Leave {
+        by_size: bool,
+    },
+    /// Records a pass of the maintenance, which counts closed ranges.
+    RecordPass,
+    ForgetKeys {
+        limit: u32,
+    },
+    Erase(Vec<u16>),
+    EraseKey {
+        queue: usize,
+        key: u8,
+    },
+    EraseCase {
+        case: u8,
+        after: Option<u16>,
+    },
     Explain(u16),
     History(u16),
     Late(u16),
@@ -116,11 +134,13 @@ pub(super) struct Draft {
     pub(super) key: Option<u8>,
     pub(super) group: Option<u8>,
     pub(super) payload: u8,
+    /// Its correlation id.
+    pub(super) case: Option<u8>,
     pub(super) delay_s: u64,
 }
 
 /// Which lease: 0 is the newest, 1 the one before; most often a recent one.
-pub(super) type Back = usize;
+pub(super) type LeaseIndex = usize;
 
 /// Which message.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,14 +148,14 @@ pub(super) enum Pick {
     /// One the lease was given.
     Own(u8),
     /// One that another lease, so many before the newest, was given.
-    Of(Back, u8),
+    Of(LeaseIndex, u8),
     /// Any that was ever enqueued.
     Any(u16),
 }
 
 /// A report.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Said {
+pub(super) struct ReportDraft {
     pub(super) pick: Pick,
     pub(super) outcome: Outcome,
     pub(super) code: Option<&'static str>,
@@ -150,6 +170,8 @@ pub(super) enum Change {
     FlipOrdered,
     FlipOnDead,
     OnUncertain(OnUncertain),
+    /// Messages and keys leave after so many seconds.
+    KeepSeconds(u64),
 }
 
 /// The three queues everything happens in.
@@ -158,12 +180,16 @@ pub(super) fn queues() -> [(QueueName, QueuePolicy); 3] {
     let plain = QueuePolicy {
         lease_ttl_ms: 5_000,
         attempts_max: 2,
-        // Without jitter, so that both stores come to the same time.
+        keep_ms: Some(1_000),
+        keep_dead_ms: Some(5_000),
+        keep_keys_ms: Some(8_000),
+        // Without jitter, so that both stores compute the same time.
         retry: RetrySchedule::Fixed { delay_ms: 500 },
         ..QueuePolicy::default()
     };
     let held = QueuePolicy {
         ordered: true,
+        keep_dead_ms: None,
         on_dead: OnDead::Block,
         on_uncertain: OnUncertain::Hold,
         ..plain.clone()
@@ -199,6 +225,10 @@ impl Change {
                     OnDead::Continue => OnDead::Block,
                 }
             }
+            Self::KeepSeconds(s) => {
+                let ms = Some(s * 1_000);
+                (policy.keep_ms, policy.keep_dead_ms, policy.keep_keys_ms) = (ms, ms, ms);
+            }
             Self::OnUncertain(on_uncertain) => policy.on_uncertain = on_uncertain,
         }
         policy
@@ -221,12 +251,12 @@ impl Op {
                     twice: *twice,
                 })
                 .collect(),
-            Self::Witness {
+            Self::RecordLate {
                 lease,
                 reports,
                 twice,
             } => without_one(reports)
-                .map(|reports| Self::Witness {
+                .map(|reports| Self::RecordLate {
                     lease: *lease,
                     reports,
                     twice: *twice,
@@ -254,7 +284,7 @@ fn without_one<T: Clone>(items: &[T]) -> impl Iterator<Item = Vec<T>> {
 /// A life of this many steps.
 pub(super) fn life(ops: usize) -> impl Strategy<Value = Vec<Op>> {
     vec(
-        prop_oneof![3 => produce(), 10 => work(), 3 => operate(), 1 => read()],
+        prop_oneof![3 => produce(), 10 => work(), 4 => operate(), 1 => read()],
         ops,
     )
 }
@@ -269,7 +299,9 @@ fn draft() -> impl Strategy<Value = Draft> {
     // A payload follows from its key but for a few, which conflict.
     let payload = prop_oneof![9 => Just(0_u8), 1 => Just(1)];
     let delay_s = prop_oneof![4 => Just(0_u64), 1 => Just(2), 1 => Just(7)];
-    (queue(), key, group, payload, delay_s).prop_map(|(queue, key, group, payload, delay_s)| {
+    let case = option::weighted(0.3, 0..3_u8);
+    let draft = (queue(), key, group, payload, case, delay_s);
+    draft.prop_map(|(queue, key, group, payload, case, delay_s)| {
         // A key belongs to one group, or nearly every repeat would conflict.
         let group = key.map_or(group, |key| Some(key % 3));
         Draft {
@@ -277,6 +309,7 @@ fn draft() -> impl Strategy<Value = Draft> {
             key,
             group,
             payload,
+            case,
             delay_s,
         }
     })
@@ -288,7 +321,7 @@ fn produce() -> impl Strategy<Value = Op> {
     prop_oneof![40 => vec(draft(), 0..8).prop_map(Op::Enqueue), 1 => many]
 }
 
-fn back() -> impl Strategy<Value = Back> {
+fn back() -> impl Strategy<Value = LeaseIndex> {
     prop_oneof![8 => Just(0_usize), 4 => 1..4_usize, 1 => 4..40_usize]
 }
 
@@ -300,14 +333,14 @@ fn pick() -> impl Strategy<Value = Pick> {
     ]
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn report_draft() -> impl Strategy<Value = ReportDraft> {
     use Outcome::{Dead, Delivered, Retry, Uncertain};
     let outcome = prop_oneof![
         4 => Just(Delivered), 6 => Just(Retry), 1 => Just(Dead), 4 => Just(Uncertain)
     ];
     let code = option::of(select(vec!["busy", "gone", "lease_expired"]));
     let retry_in_s = option::weighted(0.2, select(vec![0_u64, 0, 3, 30]));
-    (pick(), outcome, code, retry_in_s).prop_map(|(pick, outcome, code, retry_in_s)| Said {
+    (pick(), outcome, code, retry_in_s).prop_map(|(pick, outcome, code, retry_in_s)| ReportDraft {
         pick,
         outcome,
         code,
@@ -329,14 +362,14 @@ fn work() -> impl Strategy<Value = Op> {
     let renew = renew.prop_map(|(lease, ttl_s)| Op::Renew { lease, ttl_s });
     let begin = (back(), vec(pick(), 0..4)).prop_map(|(lease, picks)| Op::Begin { lease, picks });
     let twice = || prop::bool::weighted(0.05);
-    let settle = (back(), vec(said(), 0..8), twice());
+    let settle = (back(), vec(report_draft(), 0..8), twice());
     let settle = settle.prop_map(|(lease, reports, twice)| Op::Settle {
         lease,
         reports,
         twice,
     });
-    let witness = (back(), vec(said(), 0..5), twice());
-    let witness = witness.prop_map(|(lease, reports, twice)| Op::Witness {
+    let record_late = (back(), vec(report_draft(), 0..5), twice());
+    let record_late = record_late.prop_map(|(lease, reports, twice)| Op::RecordLate {
         lease,
         reports,
         twice,
@@ -353,7 +386,7 @@ fn work() -> impl Strategy<Value = Op> {
         2 => begin,
         9 => settle,
         1 => Just(Op::Resettle),
-        2 => witness,
+        2 => record_late,
         2 => select(vec![0_u32, 1, 2, 100]).prop_map(|limit| Op::Expire { limit }),
         4 => ms.prop_map(|ms| Op::Advance { ms }),
     ]
@@ -364,6 +397,7 @@ fn change() -> impl Strategy<Value = Change> {
     let on_uncertain = select(vec![Hold, Probe, Resend]).prop_map(Change::OnUncertain);
     prop_oneof![
         3 => Just(Change::Original),
+        2 => select(vec![0_u64, 2, 10]).prop_map(Change::KeepSeconds),
         1 => (1..4_u32).prop_map(Change::AttemptsMax),
         1 => Just(Change::FlipOrdered),
         1 => Just(Change::FlipOnDead),
@@ -401,6 +435,14 @@ fn operate() -> impl Strategy<Value = Op> {
         4 => step.prop_map(|limit| Op::StepRedrive { limit }),
         1 => (1..4_i64).prop_map(Op::StopRedrive),
         1 => (1..4_i64).prop_map(Op::ResumeRedrive),
+        8 => prop::bool::weighted(0.2).prop_map(|by_size| Op::Leave { by_size }),
+        1 => Just(Op::RecordPass),
+        1 => select(vec![0_u32, 1, 100]).prop_map(|limit| Op::ForgetKeys { limit }),
+        // Many, since few messages are final at a time.
+        3 => vec(any::<u16>(), 0..32).prop_map(Op::Erase),
+        1 => (queue(), 0..6_u8).prop_map(|(queue, key)| Op::EraseKey { queue, key }),
+        1 => (0..3_u8, option::weighted(0.2, any::<u16>()))
+            .prop_map(|(case, after)| Op::EraseCase { case, after }),
         1 => queue().prop_map(|queue| Op::Pause { queue }),
         2 => queue().prop_map(|queue| Op::Resume { queue }),
         2 => (queue(), change()).prop_map(|(queue, change)| Op::PutQueue { queue, change }),

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
 use consign_kernel::{
-    By, Claim, Enqueued, Error, Filter, Lease, MessageId, NewMessage, RedriveId, RedrivePlan,
-    Report, Result, StateKind, Store, Token,
+    By, CORRELATION_ID, Claim, DepartureCause, ErasureTarget, Error, Filter, Lease, MessageId,
+    NewMessage, Receipt, RedriveId, RedrivePlan, Report, Result, StateKind, Store, Token,
 };
 use jiff::SignedDuration;
 use serde_json::json;
@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 use super::{
     normal::{Names, Normal},
-    op::{Draft, Op, Pick, Said, queues, s},
+    op::{Draft, Op, Pick, ReportDraft, queues, s},
 };
-use crate::{Factory, Harness};
+use crate::{Factory, Harness, stage::Maintenance};
 
 /// A store and what has been seen of it.
 pub(super) struct Side {
@@ -24,6 +24,7 @@ pub(super) struct Side {
     messages: Vec<MessageId>,
     leases: Vec<(Token, Vec<MessageId>)>,
     last_settle: (Token, Vec<Report>),
+    maintenance: Maintenance,
 }
 
 fn by() -> By {
@@ -40,13 +41,15 @@ impl Side {
             made.expect("the queues can be made");
         }
         let start = harness.now().await;
+        let maintenance = Maintenance::lease(&store).await;
         Self {
             harness,
+            maintenance,
             store,
             names: Names::new(start),
             messages: Vec::new(),
             leases: Vec::new(),
-            last_settle: (nobody(), Vec::new()),
+            last_settle: (unknown_token(), Vec::new()),
         }
     }
 
@@ -78,13 +81,13 @@ impl Side {
                 self.claim(&claim).await
             }
             Op::Renew { lease, ttl_s } => {
-                self.say(store.renew(self.lease(*lease).0, s(*ttl_s)).await)
+                self.render(store.renew(self.lease(*lease).0, s(*ttl_s)).await)
             }
-            Op::Release { lease } => self.say(store.release(self.lease(*lease).0).await),
+            Op::Release { lease } => self.render(store.release(self.lease(*lease).0).await),
             Op::Begin { lease, picks } => {
                 let (token, own) = self.lease(*lease);
                 let ids: Vec<MessageId> = picks.iter().map(|pick| self.pick(*pick, &own)).collect();
-                self.say(store.begin(token, &ids).await)
+                self.render(store.begin(token, &ids).await)
             }
             Op::Settle {
                 lease,
@@ -93,21 +96,21 @@ impl Side {
             } => {
                 let (token, reports) = self.reports(*lease, reports, *twice);
                 self.last_settle = (token, reports.clone());
-                self.say(store.settle(token, &reports).await)
+                self.render(store.settle(token, &reports).await)
             }
-            Op::Witness {
+            Op::RecordLate {
                 lease,
                 reports,
                 twice,
             } => {
                 let (token, reports) = self.reports(*lease, reports, *twice);
-                self.say(store.witness(token, &reports).await)
+                self.render(store.record_late(token, &reports).await)
             }
             Op::Resettle => {
                 let (token, reports) = &self.last_settle;
-                self.say(store.settle(*token, reports).await)
+                self.render(store.settle(*token, reports).await)
             }
-            Op::Expire { limit } => self.say(store.expire(*limit).await),
+            Op::Expire { limit } => self.render(store.expire(*limit).await),
             Op::Advance { ms } => {
                 self.harness.advance(SignedDuration::from_millis(*ms)).await;
                 format!("{:?}", self.harness.now().await.normal(&self.names))
@@ -116,21 +119,47 @@ impl Side {
         }
     }
 
+    async fn maintain(&self, op: &Op) -> String {
+        let store = &self.store;
+        match op {
+            Op::Leave { by_size } => {
+                let cause = if *by_size {
+                    DepartureCause::Size
+                } else {
+                    DepartureCause::Age
+                };
+                let left = self.maintenance.leave_by(cause).await;
+                format!("{left} left, {}", self.histories().await)
+            }
+            Op::RecordPass => {
+                self.maintenance.renew().await;
+                let recorded = store.record_pass(self.maintenance.token, "done").await;
+                format!("{recorded:?}, {}", self.histories().await)
+            }
+            Op::ForgetKeys { limit } => {
+                self.maintenance.renew().await;
+                let forgotten = store.forget_keys(self.maintenance.token, *limit).await;
+                format!("{forgotten:?}")
+            }
+            _ => unreachable!("not a step of the maintenance: {op:?}"),
+        }
+    }
+
     async fn operate_or_read(&self, op: &Op) -> String {
         let store = &self.store;
         match op {
-            Op::Pause { queue } => self.say(store.pause(&queues()[*queue].0, &by()).await),
-            Op::Resume { queue } => self.say(store.resume(&queues()[*queue].0, &by()).await),
+            Op::Pause { queue } => self.render(store.pause(&queues()[*queue].0, &by()).await),
+            Op::Resume { queue } => self.render(store.resume(&queues()[*queue].0, &by()).await),
             Op::PutQueue { queue, change } => {
                 let (name, policy) = &queues()[*queue];
-                self.say(store.put_queue(name, &change.of(policy), &by()).await)
+                self.render(store.put_queue(name, &change.of(policy), &by()).await)
             }
-            Op::Requeue(ids) => self.say(store.requeue(&self.messages_at(ids), &by()).await),
-            Op::Hold(ids) => self.say(store.hold(&self.messages_at(ids), &by()).await),
-            Op::Unhold(ids) => self.say(store.unhold(&self.messages_at(ids), &by()).await),
+            Op::Requeue(ids) => self.render(store.requeue(&self.messages_at(ids), &by()).await),
+            Op::Hold(ids) => self.render(store.hold(&self.messages_at(ids), &by()).await),
+            Op::Unhold(ids) => self.render(store.unhold(&self.messages_at(ids), &by()).await),
             Op::Resolve { ids, resolution } => {
                 let ids = self.messages_at(ids);
-                self.say(store.resolve(&ids, resolution, &by()).await)
+                self.render(store.resolve(&ids, resolution, &by()).await)
             }
             Op::StartRedrive {
                 queue,
@@ -144,14 +173,15 @@ impl Side {
                     rate_per_second: *rate,
                     limit: *limit,
                 };
-                self.say(store.start_redrive(&plan, &by()).await)
+                self.render(store.start_redrive(&plan, &by()).await)
             }
-            Op::StepRedrive { limit } => self.say(store.step_redrive(*limit).await),
-            Op::StopRedrive(id) => self.say(store.stop_redrive(RedriveId(*id), &by()).await),
-            Op::ResumeRedrive(id) => self.say(store.resume_redrive(RedriveId(*id), &by()).await),
-            Op::Explain(id) => self.say(store.explain(self.message_at(*id)).await),
-            Op::History(id) => self.say(store.history(self.message_at(*id)).await),
-            Op::Late(id) => self.say(store.late(self.message_at(*id)).await),
+            Op::StepRedrive { limit } => self.render(store.step_redrive(*limit).await),
+            Op::StopRedrive(id) => self.render(store.stop_redrive(RedriveId(*id), &by()).await),
+            Op::ResumeRedrive(id) => self.render(store.resume_redrive(RedriveId(*id), &by()).await),
+            Op::Leave { .. } | Op::RecordPass | Op::ForgetKeys { .. } => self.maintain(op).await,
+            Op::Explain(id) => self.render(store.explain(self.message_at(*id)).await),
+            Op::History(id) => self.render(store.history(self.message_at(*id)).await),
+            Op::Late(id) => self.render(store.late(self.message_at(*id)).await),
             Op::List {
                 queue,
                 state,
@@ -164,7 +194,7 @@ impl Side {
                     ..Filter::default()
                 };
                 let before = before.map(|id| self.message_at(id));
-                self.say(store.list(&filter, before, *limit).await)
+                self.render(store.list(&filter, before, *limit).await)
             }
             Op::Dead {
                 queue,
@@ -178,11 +208,11 @@ impl Side {
                     ..Filter::default()
                 };
                 let before = before.map(|id| self.message_at(id));
-                self.say(store.dead(&filter, before, *limit).await)
+                self.render(store.dead(&filter, before, *limit).await)
             }
-            Op::Leases { limit } => self.say(store.leases(*limit).await),
+            Op::Leases { limit } => self.render(store.leases(*limit).await),
             Op::Audit { id, limit } => self.audit(id.map(|id| self.message_at(id)), *limit).await,
-            other => unreachable!("invariant: `take` handles {other:?}"),
+            op => self.erase(op).await,
         }
     }
 
@@ -193,25 +223,36 @@ impl Side {
             queues.retain(|(queue, _)| queue.name.as_str() != "default");
             queues
         });
-        self.say(queues)
+        self.render(queues)
     }
 
     /// Everything that can be read, one answer each; of a long life the first messages only.
     pub(super) async fn everything(&self) -> Vec<String> {
         let mut answers = Vec::new();
         for id in self.messages.iter().take(100) {
-            answers.push(self.say(self.store.explain(*id).await));
-            answers.push(self.say(self.store.history(*id).await));
-            answers.push(self.say(self.store.late(*id).await));
+            answers.push(self.render(self.store.explain(*id).await));
+            answers.push(self.render(self.store.history(*id).await));
+            answers.push(self.render(self.store.late(*id).await));
         }
         let all = Filter::default();
-        answers.push(self.say(self.store.list(&all, None, 1_000).await));
-        answers.push(self.say(self.store.dead(&all, None, 1_000).await));
-        answers.push(self.say(self.store.leases(1_000).await));
-        answers.push(self.say(self.store.redrives(100).await));
+        answers.push(self.render(self.store.list(&all, None, 1_000).await));
+        answers.push(self.render(self.store.dead(&all, None, 1_000).await));
+        answers.push(self.render(self.store.leases(1_000).await));
+        answers.push(self.render(self.store.redrives(100).await));
         answers.push(self.audit(None, 1_000).await);
-        answers.push(self.say(self.store.doctor().await));
+        answers.push(self.render(self.store.due_erasures(1_000).await));
+        answers.push(self.histories().await);
+        answers.push(self.render(self.store.doctor().await));
         answers
+    }
+
+    /// The history of every queue, with its totals.
+    async fn histories(&self) -> String {
+        let history = self.store.queue_history().await.map(|mut history| {
+            history.retain(|history| history.queue.as_str() != "default");
+            history
+        });
+        self.render(history)
     }
 
     /// How many messages have been enqueued.
@@ -226,13 +267,13 @@ impl Side {
 
     async fn enqueue(&mut self, messages: &[NewMessage]) -> String {
         let answer = self.store.enqueue(messages).await;
-        for Enqueued { id, duplicate, .. } in answer.iter().flatten() {
+        for Receipt { id, duplicate, .. } in answer.iter().flatten() {
             if !duplicate {
                 self.messages.push(*id);
                 self.names.add_message(*id);
             }
         }
-        self.say(answer)
+        self.render(answer)
     }
 
     async fn claim(&mut self, claim: &Claim) -> String {
@@ -248,20 +289,51 @@ impl Side {
             self.leases.push((*token, ids));
             self.names.add_lease(*fence, *token);
         }
-        self.say(answer)
+        self.render(answer)
+    }
+
+    async fn erase(&self, op: &Op) -> String {
+        let target = match op {
+            Op::Erase(ids) => ErasureTarget::Ids(self.messages_at(ids)),
+            Op::EraseKey { queue, key } => ErasureTarget::Key {
+                queue: queues()[*queue].0.clone(),
+                key: format!("key-{key}"),
+            },
+            Op::EraseCase { case, after } => ErasureTarget::Correlation {
+                id: format!("case-{case}"),
+                after: after.map(|after| self.message_at(after)),
+            },
+            other => unreachable!("invariant: `take` handles {other:?}"),
+        };
+        self.render(self.store.erase(&target, &by()).await)
+    }
+
+    /// Whether every dead message was erased: the others can be requeued.
+    pub(super) async fn has_only_erased_dead(&self) -> bool {
+        let filter = Filter {
+            state: Some(StateKind::Dead),
+            ..Filter::default()
+        };
+        let dead = self.store.list(&filter, None, 1_000).await;
+        let mut dead = dead.expect("list answers").items.into_iter();
+        dead.all(|message| message.erased)
     }
 
     async fn audit(&self, id: Option<MessageId>, limit: u32) -> String {
-        let entries = self.store.audit(id, None, limit).await.map(|mut entries| {
+        // Stores remove what leaves in as many departures as they have ranges of ids.
+        let more = limit.saturating_add(1_000);
+        let entries = self.store.audit(id, None, more).await.map(|mut entries| {
             let falling = entries.windows(2).all(|pair| pair[0].id > pair[1].id);
             assert!(falling, "audit runs from the newest: {entries:?}");
             entries.retain(|entry| entry.queue.as_ref().is_none_or(|l| l.as_str() != "default"));
+            entries.retain(|entry| entry.action != "depart");
+            entries.truncate(limit as usize);
             entries
         });
-        self.say(entries)
+        self.render(entries)
     }
 
-    fn say<T: Normal + Debug>(&self, answer: Result<T>) -> String {
+    fn render<T: Normal + Debug>(&self, answer: Result<T>) -> String {
         match answer {
             Ok(answer) => format!("{:#?}", answer.normal(&self.names)),
             Err(Error::KeyConflict { queue, key, id }) => {
@@ -273,10 +345,10 @@ impl Side {
         }
     }
 
-    /// The lease this many steps back from the newest, or one that never was.
+    /// The lease this many steps back from the newest, or one that does not exist.
     fn lease(&self, back: usize) -> (Token, Vec<MessageId>) {
         match self.leases.len() {
-            0 => (nobody(), Vec::new()),
+            0 => (unknown_token(), Vec::new()),
             count => self.leases[count - 1 - back % count].clone(),
         }
     }
@@ -307,7 +379,7 @@ impl Side {
         }
     }
 
-    fn reports(&self, lease: usize, said: &[Said], twice: bool) -> (Token, Vec<Report>) {
+    fn reports(&self, lease: usize, said: &[ReportDraft], twice: bool) -> (Token, Vec<Report>) {
         let (token, own) = self.lease(lease);
         let mut reports: Vec<Report> = said.iter().map(|said| self.report(said, &own)).collect();
         let mut seen = BTreeSet::new();
@@ -315,10 +387,10 @@ impl Side {
         (token, reports)
     }
 
-    fn report(&self, said: &Said, own: &[MessageId]) -> Report {
+    fn report(&self, said: &ReportDraft, own: &[MessageId]) -> Report {
         Report {
             code: said.code.map(str::to_owned),
-            detail: said.code.map(|code| format!("the sink said {code}")),
+            detail: said.code.map(|code| format!("the sink answered {code}")),
             result: said.code.map(|code| json!({ "said": code })),
             retry_in: said.retry_in_s.map(s),
             ..Report::new(self.pick(said.pick, own), said.outcome)
@@ -327,16 +399,19 @@ impl Side {
 }
 
 /// A token no store gives out.
-fn nobody() -> Token {
+fn unknown_token() -> Token {
     Token(Uuid::from_u64_pair(u64::MAX, 1))
 }
 
 fn message(draft: &Draft) -> NewMessage {
     let payload = json!({ "key": draft.key, "payload": draft.payload });
+    let case = draft.case.into_iter();
+    let case = case.map(|case| (CORRELATION_ID.to_owned(), format!("case-{case}").into()));
     NewMessage {
         key: draft.key.map(|key| format!("key-{key}")),
         group: draft.group.map(|group| format!("group-{group}")),
         delay: s(draft.delay_s),
+        headers: case.collect(),
         ..NewMessage::new(queues()[draft.queue].0.clone(), payload)
     }
 }

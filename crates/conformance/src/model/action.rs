@@ -4,7 +4,7 @@ use consign_kernel::{MessageId, OnUncertain, Outcome, StateKind};
 
 use super::{
     bounds::Bounds,
-    world::{Belief, LeaseNo, Said, Stage, World, instant},
+    world::{Belief, LeaseNo, OutcomeKind, Stage, World, instant},
 };
 
 /// One step of one party. Workers are named by the lease they believe in.
@@ -12,7 +12,7 @@ use super::{
 pub enum Action {
     /// A producer enqueues a message.
     Enqueue,
-    /// A worker asks for messages, and forgets what it believed: it is idle, or it crashed and
+    /// A worker claims messages, and forgets its earlier lease: it is idle, or it crashed and
     /// was started again.
     Claim {
         /// Its place among the workers.
@@ -44,7 +44,7 @@ pub enum Action {
         /// The message.
         id: MessageId,
         /// What it reports.
-        said: Said,
+        said: OutcomeKind,
         /// Whether the store's answer reaches it.
         heard: bool,
     },
@@ -110,7 +110,7 @@ fn by_worker(bounds: &Bounds, world: &World, belief: &Belief, actions: &mut Vec<
             Stage::Claimed | Stage::Begun => actions.push(Action::Send { lease, id }),
             Stage::Sent | Stage::Reported(_) => {}
         }
-        for said in sayable(bounds, stage) {
+        for said in reportable(bounds, stage) {
             let settle = |heard| settle(lease, id, said, heard);
             actions.push(settle(true));
             let first_time = !matches!(stage, Stage::Reported(_));
@@ -121,7 +121,7 @@ fn by_worker(bounds: &Bounds, world: &World, belief: &Belief, actions: &mut Vec<
     }
 }
 
-fn settle(lease: LeaseNo, id: MessageId, said: Said, heard: bool) -> Action {
+fn settle(lease: LeaseNo, id: MessageId, said: OutcomeKind, heard: bool) -> Action {
     Action::Settle {
         lease,
         id,
@@ -132,7 +132,7 @@ fn settle(lease: LeaseNo, id: MessageId, said: Said, heard: bool) -> Action {
 
 /// What an honest worker may report: `delivered` and `uncertain` only once it has sent; after a
 /// lost reply only the same again.
-fn sayable(bounds: &Bounds, stage: Stage) -> Vec<Said> {
+fn reportable(bounds: &Bounds, stage: Stage) -> Vec<OutcomeKind> {
     if let Stage::Reported(said) = stage {
         return vec![said];
     }
@@ -145,5 +145,9 @@ fn sayable(bounds: &Bounds, stage: Stage) -> Vec<Said> {
         Outcome::Dead => true,
     };
     let outcomes = [Outcome::Delivered].iter().chain(bounds.outcomes);
-    outcomes.copied().filter(may_say).map(Said::from).collect()
+    outcomes
+        .copied()
+        .filter(may_say)
+        .map(OutcomeKind::from)
+        .collect()
 }

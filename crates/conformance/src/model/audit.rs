@@ -43,7 +43,7 @@ pub(super) fn audit(bounds: &Bounds, last: &World, action: Action, world: &mut W
     }
 }
 
-/// What the store says about a message.
+/// The store's record of a message.
 struct Record {
     id: MessageId,
     state: Option<State>,
@@ -144,7 +144,7 @@ impl Audit<'_> {
         !(ended(attempt) && together.next().is_some())
     }
 
-    /// Where the queue says hold: what is in doubt is held, and what was sent is in doubt.
+    /// With `on_uncertain = hold`: what is in doubt is held, and what was sent is in doubt.
     fn held_when_in_doubt(&self, record: &Record) -> bool {
         if self.bounds.on_uncertain != OnUncertain::Hold {
             return true;

@@ -40,7 +40,7 @@ pub(super) enum Verdict {
     Live,
     /// The lease has settled the message before.
     Settled,
-    /// The lease ended, or this timeline has never heard of it.
+    /// The lease ended, or does not exist on this timeline.
     Lost,
 }
 

@@ -5,7 +5,7 @@ use stateright::Property;
 
 use super::{
     Bounds, StoreModel,
-    world::{Heard, World},
+    world::{LastAnswer, World},
 };
 
 /// What must never be broken.
@@ -20,13 +20,13 @@ pub enum Rule {
     LiveIsHonoured,
     /// Two live leases never hold the same message.
     NoOverlap,
-    /// A repeated settle is told what was recorded.
+    /// A repeated settle returns what was recorded.
     RepeatIsTold,
     /// The fences of a message's attempts strictly increase.
     FencesGrow,
     /// Every message is in exactly one place, and its attempts have no gap.
     OnePlace,
-    /// A message is dead only after its counted tries, or because a worker said so.
+    /// A message is dead only after its counted tries, or because a worker reported it.
     DeadForAReason,
     /// A message that has used up its tries is not tried again by itself.
     TriesAreLimited,
@@ -34,9 +34,9 @@ pub enum Rule {
     DeadStays,
     /// A delivered message stays delivered.
     DeliveredIsFinal,
-    /// Where the queue says hold, what had begun when its lease ended is not sent again by itself.
+    /// With `on_uncertain = hold`, what had begun when its lease ended is not sent again by itself.
     HeldWhenInDoubt,
-    /// Everything the sink received stands in the record, or was lost by a failover.
+    /// Everything the sink received is recorded, or was lost by a failover.
     DuplicatesExplained,
 }
 
@@ -48,7 +48,7 @@ impl Rule {
             Self::OnlyTheLive => "a lost lease is refused",
             Self::LiveIsHonoured => "a live lease is honoured",
             Self::NoOverlap => "live leases never overlap",
-            Self::RepeatIsTold => "a repeated settle is told what was recorded",
+            Self::RepeatIsTold => "a repeated settle returns what was recorded",
             Self::FencesGrow => "fences strictly increase",
             Self::OnePlace => "every message is in exactly one place",
             Self::DeadForAReason => "dead only after its tries or by report",
@@ -74,13 +74,13 @@ impl Alarms {
         self.0 |= 1 << rule as u16;
     }
 
-    fn silent_about(self, rule: Rule) -> bool {
+    fn has_kept(self, rule: Rule) -> bool {
         self.0 & (1 << rule as u16) == 0
     }
 }
 
 /// The rules that must always hold, and the rare states that must have been reached: a model that
-/// never refuses a settle says nothing about refusal.
+/// never rejects a settle is no evidence about rejection.
 pub(super) fn properties(bounds: &Bounds) -> Vec<Property<StoreModel>> {
     let mut properties = always();
     let drains = |_: &StoreModel, world: &World| world.drains();
@@ -90,7 +90,7 @@ pub(super) fn properties(bounds: &Bounds) -> Vec<Property<StoreModel>> {
     ));
     properties.extend(sometimes());
     if bounds.lost_replies > 0 {
-        let holds = |_: &StoreModel, world: &World| world.heard(Heard::AlreadySettled);
+        let holds = |_: &StoreModel, world: &World| world.has_answer(LastAnswer::AlreadySettled);
         properties.push(Property::sometimes("a settle is repeated", holds));
     }
     if bounds.failover {
@@ -120,7 +120,7 @@ fn always() -> Vec<Property<StoreModel>> {
     use Rule::*;
     macro_rules! always {
         ($($rule:ident),*) => {
-            vec![$(Property::always($rule.name(), |_, world: &World| world.alarms.silent_about($rule))),*]
+            vec![$(Property::always($rule.name(), |_, world: &World| world.alarms.has_kept($rule))),*]
         };
     }
     always![
@@ -143,7 +143,7 @@ fn always() -> Vec<Property<StoreModel>> {
 fn sometimes() -> Vec<Property<StoreModel>> {
     vec![
         Property::sometimes("a settle is refused", |_, world: &World| {
-            world.heard(Heard::LeaseLost)
+            world.has_answer(LastAnswer::LeaseLost)
         }),
         Property::sometimes("the sink gets a duplicate", |_, world: &World| {
             world.sink.windows(2).any(|pair| pair[0].id == pair[1].id)
@@ -156,7 +156,7 @@ fn sometimes() -> Vec<Property<StoreModel>> {
 }
 
 impl World {
-    fn heard(&self, answer: Heard) -> bool {
+    fn has_answer(&self, answer: LastAnswer) -> bool {
         self.workers.iter().any(|worker| worker.heard == answer)
     }
 

@@ -1,4 +1,4 @@
-//! Taking a step: the store is asked, its answer judged, the parties' knowledge brought up to date.
+//! Taking a step: call the store, judge its answer, update the state of the parties.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -13,8 +13,8 @@ use super::{
     bounds::queue,
     ledger::{Promise, Verdict},
     world::{
-        Belief, Heard, LeaseNo, Primary, Reception, Said, Stage, Worker, World, instant, operator,
-        token,
+        Belief, LastAnswer, LeaseNo, OutcomeKind, Primary, Reception, Stage, Worker, World,
+        instant, operator, token,
     },
 };
 
@@ -96,7 +96,7 @@ impl Step<'_> {
         }
         self.world.last_lease = number;
         let worker = &mut self.world.workers[place];
-        worker.heard = Heard::Nothing;
+        worker.heard = LastAnswer::Nothing;
         worker.belief = Some(Belief {
             lease: number,
             token,
@@ -105,7 +105,7 @@ impl Step<'_> {
         });
     }
 
-    /// A token nobody has seen before; unless tokens are counters.
+    /// A fresh token; unless tokens are counters.
     fn fresh_token(&self, number: LeaseNo) -> Token {
         match self.flaw {
             Some(Flaw::CounterToken) => {
@@ -143,9 +143,10 @@ impl Step<'_> {
         let begun = answer.expect("invariant: begin does not fail") == BeginAnswer::Begun;
         let live = primary.ledger.verdict(lease, id) == Verdict::Live;
         self.judge(live, begun);
-        match begun {
-            true => self.set_stage(lease, id, Stage::Begun),
-            false => self.worker(lease).belief = None,
+        if begun {
+            self.set_stage(lease, id, Stage::Begun)
+        } else {
+            self.worker(lease).belief = None
         }
     }
 
@@ -162,18 +163,18 @@ impl Step<'_> {
         self.set_stage(lease, id, Stage::Sent);
     }
 
-    fn settle(&mut self, lease: LeaseNo, id: MessageId, said: Said, heard: bool) {
+    fn settle(&mut self, lease: LeaseNo, id: MessageId, said: OutcomeKind, heard: bool) {
         let (now, token) = self.credentials(lease);
-        let speaker = self.speaker(token, id);
+        let settling_token = self.settling_token(token, id);
         let report = Report::new(id, Outcome::from(said));
         let primary = self.primary();
         let verdict = primary.ledger.verdict(lease, id);
-        let answer = primary.store.settle(now, speaker, &[report], 0.5);
+        let answer = primary.store.settle(now, settling_token, &[report], 0.5);
         let answer = answer.expect("invariant: one report");
         if matches!(answer, SettleAnswer::Settled(_)) {
             primary.ledger.settle(lease, id);
         }
-        if let Some(rule) = broken_by(&answer, verdict, said) {
+        if let Some(rule) = violated_rule(&answer, verdict, said) {
             self.world.alarms.raise(rule);
         }
         if !heard {
@@ -183,11 +184,11 @@ impl Step<'_> {
         }
         let worker = self.worker(lease);
         worker.heard = match answer {
-            SettleAnswer::Settled(_) => Heard::Nothing,
-            SettleAnswer::AlreadySettled(_) => Heard::AlreadySettled,
-            SettleAnswer::LeaseLost | SettleAnswer::NotInLease(_) => Heard::LeaseLost,
+            SettleAnswer::Settled(_) => LastAnswer::Nothing,
+            SettleAnswer::AlreadySettled(_) => LastAnswer::AlreadySettled,
+            SettleAnswer::LeaseLost | SettleAnswer::NotInLease(_) => LastAnswer::LeaseLost,
         };
-        let lost = worker.heard == Heard::LeaseLost;
+        let lost = worker.heard == LastAnswer::LeaseLost;
         worker.belief = worker
             .belief
             .take()
@@ -196,7 +197,7 @@ impl Step<'_> {
     }
 
     /// Whose token the store goes by: the caller's; unless it does not look.
-    fn speaker(&self, token: Token, id: MessageId) -> Token {
+    fn settling_token(&self, token: Token, id: MessageId) -> Token {
         let holder = self.world.ledger().holder(id);
         match (self.flaw, holder) {
             (Some(Flaw::NoTokenCheck), Some(holder)) => holder.token,
@@ -264,7 +265,7 @@ impl Step<'_> {
         };
         workers
             .find(believes)
-            .expect("invariant: somebody believes in it")
+            .expect("invariant: a worker holds it")
     }
 
     fn belief(&mut self, lease: LeaseNo) -> &mut Belief {
@@ -280,7 +281,7 @@ impl Step<'_> {
 }
 
 /// The rule an answer to a settle breaks, if any.
-fn broken_by(answer: &SettleAnswer, verdict: Verdict, said: Said) -> Option<Rule> {
+fn violated_rule(answer: &SettleAnswer, verdict: Verdict, said: OutcomeKind) -> Option<Rule> {
     match (answer, verdict) {
         (SettleAnswer::Settled(_), Verdict::Live) => None,
         (SettleAnswer::Settled(_), _) => Some(Rule::OnlyTheLive),

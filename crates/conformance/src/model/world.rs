@@ -1,4 +1,4 @@
-//! A state of the model: the store and everybody around it.
+//! A state of the model: the store and the parties around it.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub struct World {
     pub(super) last_lease: LeaseNo,
     /// The leases a failover made the store forget: after the first, up to the second.
     pub(super) forgotten: Option<(LeaseNo, LeaseNo)>,
-    pub(super) spent: Spent,
+    pub(super) spent: BoundsUsed,
     /// The rules broken by the step that led here.
     pub(super) alarms: Alarms,
 }
@@ -48,24 +48,24 @@ pub(super) struct Primary {
 
 /// What has been spent of the bounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Spent {
+pub(super) struct BoundsUsed {
     pub(super) renewals: u8,
     pub(super) lost_replies: u8,
     pub(super) rescues: u8,
 }
 
-/// A worker: what it believes and what it was told last.
+/// A worker: its leases as it sees them, and the last answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Worker {
     /// By how many ticks its clock is ahead. Harmless, unless the store trusts it.
     pub(super) skew: u8,
     pub(super) belief: Option<Belief>,
-    pub(super) heard: Heard,
+    pub(super) heard: LastAnswer,
 }
 
 /// The answer to a worker's last settle, kept until its next claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Heard {
+pub(super) enum LastAnswer {
     #[default]
     Nothing,
     LeaseLost,
@@ -88,23 +88,23 @@ pub(super) enum Stage {
     Begun,
     Sent,
     /// Settled, but the reply was lost: all it can do is say the same again.
-    Reported(Said),
+    Reported(OutcomeKind),
 }
 
 /// An outcome, in a form that can be sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Said {
+pub enum OutcomeKind {
     /// The sink has it.
     Delivered,
     /// To be tried again.
     Retry,
     /// Pointless.
     Dead,
-    /// Nobody knows.
+    /// Uncertain.
     Uncertain,
 }
 
-impl From<Outcome> for Said {
+impl From<Outcome> for OutcomeKind {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Delivered => Self::Delivered,
@@ -115,13 +115,13 @@ impl From<Outcome> for Said {
     }
 }
 
-impl From<Said> for Outcome {
-    fn from(said: Said) -> Self {
+impl From<OutcomeKind> for Outcome {
+    fn from(said: OutcomeKind) -> Self {
         match said {
-            Said::Delivered => Self::Delivered,
-            Said::Retry => Self::Retry,
-            Said::Dead => Self::Dead,
-            Said::Uncertain => Self::Uncertain,
+            OutcomeKind::Delivered => Self::Delivered,
+            OutcomeKind::Retry => Self::Retry,
+            OutcomeKind::Dead => Self::Dead,
+            OutcomeKind::Uncertain => Self::Uncertain,
         }
     }
 }
@@ -136,7 +136,7 @@ pub(super) struct Reception {
 }
 
 impl World {
-    /// The beginning: an empty queue, nobody has done anything.
+    /// The initial state: an empty queue.
     pub(super) fn new(bounds: &Bounds, flaw: Option<Flaw>) -> Self {
         let mut store = Reference::default();
         if let Some(flaw) = flaw {
@@ -161,7 +161,7 @@ impl World {
             sink: Vec::new(),
             last_lease: 0,
             forgotten: None,
-            spent: Spent::default(),
+            spent: BoundsUsed::default(),
             alarms: Alarms::default(),
         }
     }

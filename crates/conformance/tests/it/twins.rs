@@ -8,7 +8,7 @@ use consign_kernel::reference::Flaw;
 /// The cases that fail over a twin with this flaw.
 async fn caught_by(flaw: Flaw) -> BTreeSet<&'static str> {
     let mut caught = BTreeSet::new();
-    // The twins are wrong whoever else is there; cases of many hands would only take their time.
+    // The twins are wrong without concurrency; concurrent cases would only take time.
     let one_hand = |topic: &str| topic != "concurrency" && topic != "races";
     for case in cases().into_iter().filter(|case| one_hand(case.topic)) {
         let examined = tokio::spawn(async move {

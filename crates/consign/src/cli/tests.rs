@@ -1,12 +1,16 @@
 //! What is refused in which words, and that texts name commands that exist.
 
-use clap::CommandFactory as _;
-
 use super::*;
+use crate::REGISTRY;
 
 fn refusal(arguments: &[&str]) -> String {
     let arguments = ["consign"].iter().chain(arguments);
-    plainer(&Cli::try_parse_from(arguments).unwrap_err().to_string())
+    let arguments = arguments.map(std::ffi::OsString::from);
+    plainer(
+        &CommandLine::from_arguments(&REGISTRY, arguments)
+            .unwrap_err()
+            .to_string(),
+    )
 }
 
 #[test]
@@ -48,7 +52,7 @@ fn texts(folder: &std::path::Path, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// What stands in backticks after `consign `, and in documents after a prompt.
+/// Commands in backticks after `consign `, and in documents after a prompt.
 fn named(path: &str, text: &str) -> Vec<String> {
     // Strings of Rust go on in the next line, comments and SQL too.
     let lines = text.lines().map(str::trim_start);
@@ -70,7 +74,7 @@ fn named(path: &str, text: &str) -> Vec<String> {
 
 /// What is wrong with a command line that a text names.
 fn complaint(line: &str) -> Option<String> {
-    let mut command = Cli::command();
+    let mut command = command(&REGISTRY);
     command.build();
     let mut at = &command;
     let mut words = line.split_whitespace().peekable();

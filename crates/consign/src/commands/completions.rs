@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::{Shell, generate};
 
 use crate::{
-    cli::Cli,
+    cli,
+    context::Context,
     failure::{Exit, Failure},
 };
 
@@ -17,10 +18,15 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(self) -> Result<Exit, Failure> {
+    pub(crate) fn run(self, context: &Context) -> Result<Exit, Failure> {
         // Into memory first: the generator panics when its writer fails.
         let mut script = Vec::new();
-        generate(self.shell, &mut Cli::command(), "consign", &mut script);
+        generate(
+            self.shell,
+            &mut cli::command(context.sources().registry),
+            "consign",
+            &mut script,
+        );
         io::stdout().write_all(&script)?;
         Ok(Exit::Fine)
     }

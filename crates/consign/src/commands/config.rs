@@ -1,11 +1,11 @@
-//! `consign config`: every setting and where it was said.
+//! `consign config`: every setting and its origin.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::{
-    config::{Config, DEFAULTS, FILE_NAME, Flags, shown},
-    context::{Context, address_of},
+    config::{Catalogue, Config, FILE_NAME, Flags, Settings, default_file, shown},
+    context::Context,
     failure::{Exit, Failure},
     output::{Output, Table, count, plain},
 };
@@ -19,11 +19,11 @@ pub(crate) struct ConfigCommand {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Print every setting with where it was said; secrets are hidden
+    /// Print every setting and its origin; secrets are hidden
     Show,
-    /// Say whether `serve` would accept the configuration, and if not, all that is wrong
+    /// Check the configuration as `serve` does and print every problem
     Check,
-    /// Print the defaults with what each means: a file to start from
+    /// Print every setting with its default and meaning: a file to start from
     PrintDefault,
 }
 
@@ -33,9 +33,13 @@ impl ConfigCommand {
             Action::Show => show(&context.config(Flags::new())?, context.out)?,
             Action::Check => check(&context.config(Flags::new())?, context.out).await?,
             Action::PrintDefault if context.out.is_json() => {
-                context.out.json(&json!({"toml": DEFAULTS}))?;
+                context
+                    .out
+                    .json(&json!({"toml": default_file(context.sources().registry)}))?;
             }
-            Action::PrintDefault => context.out.line(DEFAULTS.trim_end())?,
+            Action::PrintDefault => context
+                .out
+                .line(default_file(context.sources().registry).trim_end())?,
         }
         Ok(Exit::Fine)
     }
@@ -46,21 +50,21 @@ fn show(config: &Config, out: Output) -> Result<(), Failure> {
         let item = |(path, entry): (_, &crate::config::Entry)| {
             json!({
                 "key": format!("{path}"),
-                "value": shown(path, &entry.value),
+                "value": shown(Catalogue(config.registry()), path, &entry.value),
                 "origin": entry.origin,
             })
         };
         let items: Vec<Value> = config.values().map(item).collect();
-        let said = json!({"file": config.file, "items": items, "note": config.note});
+        let said = json!({"file": config.file, "items": items, "notes": config.notes});
         return Ok(out.json(&said)?);
     }
     let mut table = Table::new(["setting", "value", "origin"]);
     for (path, entry) in config.values() {
-        let value = shown(path, &entry.value).to_string();
+        let value = shown(Catalogue(config.registry()), path, &entry.value).to_string();
         table.row([path.to_string(), plain(&value), entry.origin.to_string()]);
     }
     out.table(&table)?;
-    if let Some(note) = &config.note {
+    for note in &config.notes {
         out.note(note)?;
     }
     if config.file.is_none() {
@@ -72,9 +76,10 @@ fn show(config: &Config, out: Output) -> Result<(), Failure> {
 
 /// Goes as far as `serve` does before it touches anything.
 async fn check(config: &Config, out: Output) -> Result<(), Failure> {
-    let address = address_of(config)?;
-    crate::service::check(config).await?;
-    let queues = config.settings.queues.len() as u64;
+    let address = config.address()?;
+    let settings = Settings::of(config)?;
+    crate::service::check(config, &settings).await?;
+    let queues = settings.queues.len() as u64;
     if out.is_json() {
         out.json(&json!({
             "file": config.file, "database": address.to_string(), "queues": queues,

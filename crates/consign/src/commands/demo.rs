@@ -17,10 +17,10 @@ use clap::Args;
 use consign_kernel::{By, Claim, Lease, QueueName, QueuePolicy, RetrySchedule, Store};
 use tokio::time::{Instant, sleep};
 
-use self::story::{Story, check};
+use self::story::{SceneWriter, check};
 use crate::{
     context::Context,
-    database::{self, Address, Reach},
+    database::{self, Address, Apps, Reach},
     failure::{Exit, Failure},
 };
 
@@ -33,12 +33,12 @@ const SHORT_LEASE: Duration = Duration::from_millis(150);
 const WAIT_MAX: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// See the guarantees at work on a throw-away database.
+/// Show the guarantees on a temporary database.
 ///
-/// Takes a few seconds and touches nothing of yours.
+/// Takes a few seconds and uses no database of yours.
 #[derive(Args, Debug)]
 pub(crate) struct Demo {
-    /// Keep the database and say where it is
+    /// Keep the database and print its path
     #[arg(long)]
     keep: bool,
 }
@@ -47,20 +47,21 @@ impl Demo {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let folder = tempfile::Builder::new().prefix("consign-demo-").tempdir()?;
         let address = Address::file(&folder.path().join("demo.db"));
-        database::migrate(&address).await?;
-        let opened = database::open(&address, &Reach::for_a_command(), context.out).await?;
-        let mut story = Story::new(context.out);
-        let told = tell(&*opened.store, &mut story).await;
+        let apps = Apps::none(context.sources().registry);
+        database::migrate(&address, &apps).await?;
+        let opened = database::open(&address, &apps, &Reach::for_a_command(), context.out).await?;
+        let mut story = SceneWriter::new(context.out);
+        let played = play(&*opened.store, &mut story).await;
         if self.keep {
             let path = folder.keep();
             story.kept(&Address::file(&path.join("demo.db")))?;
         }
-        told?;
+        played?;
         Ok(Exit::Fine)
     }
 }
 
-async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Failure> {
+async fn play(store: &dyn Store, story: &mut SceneWriter) -> Result<(), Failure> {
     let policy = QueuePolicy {
         attempts_max: 3,
         retry: RetrySchedule::Table {
@@ -70,11 +71,11 @@ async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Failure> {
     };
     let by = By::new("demo", "the demo needs a queue");
     store.put_queue(&queue(), &policy, &by).await?;
-    keys::tell(store, story).await?;
-    delivery::tell(store, story).await?;
-    fencing::tell(store, story).await?;
-    let poison = poison::tell(store, story).await?;
-    ending::tell(store, story, poison).await
+    keys::play(store, story).await?;
+    delivery::play(store, story).await?;
+    fencing::play(store, story).await?;
+    let poison = poison::play(store, story).await?;
+    ending::play(store, story, poison).await
 }
 
 fn queue() -> QueueName {

@@ -1,39 +1,39 @@
 //! `consign doctor`: every invariant, checked.
 
 mod files;
+mod growth;
 
 use clap::Args;
-use consign_kernel::{Error, Finding, NOT_CHECKED};
-use consign_memory::{Issue, MemoryOptions, ReconcileOptions};
+use consign_kernel::{Finding, NOT_CHECKED};
 use serde_json::json;
 
 use crate::{
-    config::Flags,
+    config::{Flags, Settings},
     context::Context,
-    database::Opened,
+    database::Database,
     failure::{Exit, Failure},
     output::{Output, count, plain},
 };
 
-/// What doctor calls audits that are pending for too long.
-const HANGING: &str = "memory_audit_hanging";
-
 /// What doctor calls damage of the file itself.
 const FILE: &str = "file";
 
-/// Check every invariant of the database; exit code 1 when something is wrong, 5 when the login may not
-/// look everywhere.
+/// Check every invariant of the database; exit code 1 with findings, 5 when the login may not read
+/// every table.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {}
 
 impl Doctor {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let mut hints = hints(context)?;
         let findings = match context.open().await {
-            Ok(opened) => examine(context, &opened).await?,
+            Ok(opened) => {
+                hints.extend(growth::hints(context, &opened).await?);
+                examine(context, &opened).await?
+            }
             Err(failure) if failure.code() == Some("corrupt") => vec![unreadable(&failure)],
             Err(failure) => return Err(failure),
         };
-        let hints = hints(context)?;
         if context.out.is_json() {
             let mut answer = json!({"findings": findings});
             if !hints.is_empty() {
@@ -60,11 +60,14 @@ fn is_not_checked(finding: &Finding) -> bool {
     finding.code == NOT_CHECKED
 }
 
-async fn examine(context: &Context, opened: &Opened) -> Result<Vec<Finding>, Failure> {
+async fn examine(context: &Context, opened: &Database) -> Result<Vec<Finding>, Failure> {
     let mut findings = opened.store.doctor().await?;
     // What a damaged file holds is not to be relied on.
     if !findings.iter().any(|finding| finding.code == FILE) {
-        by_settings(context, opened, &mut findings).await?;
+        let config = context.config(Flags::new())?;
+        for app in config.apps() {
+            app.doctor(&config, opened, &mut findings).await?;
+        }
     }
     Ok(findings)
 }
@@ -83,63 +86,13 @@ fn unreadable(failure: &Failure) -> Finding {
 /// What could be set up better. Nothing is wrong with the database, so the exit code is the same.
 fn hints(context: &Context) -> Result<Vec<String>, Failure> {
     let config = context.config(Flags::new())?;
-    let server = &config.settings.server;
+    let server = Settings::of(&config)?.server;
     let has_bare_sessions = !server.tokens.is_empty() && server.session_key.is_none();
-    let hint = "server.session_key is not set: whoever can read the hashes of server.tokens can make \
+    let hint = "server.session_key is not set: a reader of the hashes in server.tokens can forge \
                 a session of the dashboard";
     let hints = has_bare_sessions.then(|| hint.to_owned());
     let open = files::readable_by_others(&config)?;
     Ok(hints.into_iter().chain(open).collect())
-}
-
-/// The database takes it that an audit may be pending for two hours; the settings may say otherwise.
-async fn by_settings(
-    context: &Context,
-    opened: &Opened,
-    findings: &mut Vec<Finding>,
-) -> Result<(), Failure> {
-    let configured = context
-        .config(Flags::new())?
-        .settings
-        .memory
-        .options
-        .reconcile();
-    let timeout = configured.audit_timeout;
-    if timeout == MemoryOptions::default().reconcile().audit_timeout {
-        return Ok(());
-    }
-    findings.retain(|finding| finding.code != HANGING);
-    let options = ReconcileOptions {
-        is_repairing: false,
-        ..configured
-    };
-    let found = match opened.memory.reconcile_memory(&options).await {
-        Ok(report) => report.findings,
-        Err(Error::Forbidden { what }) => {
-            findings.push(Finding {
-                code: NOT_CHECKED.to_owned(),
-                what: format!("audits that are pending for long: {what}"),
-                remedy: "run doctor with a login in consign_operator".to_owned(),
-                ids: Vec::new(),
-            });
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let count = found
-        .iter()
-        .filter(|it| it.issue == Issue::HangingAudit)
-        .count();
-    if count > 0 {
-        let seconds = timeout.as_secs();
-        findings.push(Finding {
-            code: HANGING.to_owned(),
-            what: format!("{count} or more audits have been pending for over {seconds} s"),
-            remedy: "`consign reconcile` ends them".to_owned(),
-            ids: Vec::new(),
-        });
-    }
-    Ok(())
 }
 
 fn print(out: Output, findings: &[Finding]) -> Result<(), Failure> {
@@ -158,13 +111,13 @@ fn print(out: Output, findings: &[Finding]) -> Result<(), Failure> {
         if !ids.is_empty() {
             out.line(format_args!("  messages: {}", ids.join(", ")))?;
         }
-        out.line(format_args!("  to mend it: {}", plain(&finding.remedy)))?;
+        out.line(format_args!("  remedy: {}", plain(&finding.remedy)))?;
     }
     let missed = findings.iter().filter(|finding| is_not_checked(finding));
     match (missed.count(), findings.len()) {
         (0, found) => out.line(count(found as u64, "finding"))?,
         (missed, found) if missed == found => out.line(format_args!(
-            "Nothing wrong was found in what could be looked at; {} not made.",
+            "No findings in the checks that ran; {} not made.",
             count(missed as u64, "check")
         ))?,
         (missed, found) => out.line(format_args!(

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::Args;
-use consign_kernel::{Enqueued, NewMessage, Payload, QueueName};
+use consign_kernel::{NewMessage, Payload, QueueName, Receipt};
 use serde_json::Value;
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 const AFTER_HELP: &str = "\
 Without PAYLOAD, every line of standard input is a message:
   {\"payload\": …, \"queue\"?, \"key\"?, \"group\"?, \"headers\"?, \"delay_ms\"?}
-Lines are enqueued 500 at a time; at a bad line it stops, says which, and how many went before.";
+Lines are enqueued 500 at a time; at a bad line it stops and prints its number and how many were enqueued.";
 
 /// Enqueue one message, or JSON lines from standard input.
 #[derive(Args, Debug)]
@@ -31,16 +31,16 @@ pub(crate) struct Enqueue {
     /// The queue; also of lines that name none
     #[arg(long, default_value = "default")]
     queue: QueueName,
-    /// Idempotency key: the same key twice is one message
+    /// Idempotency key: repeating it returns the first message
     #[arg(long, requires = "payload")]
     key: Option<String>,
     /// Ordering key, honoured in ordered queues
     #[arg(long, requires = "payload")]
     group: Option<String>,
-    /// How long to rest before the first try, such as 30s
+    /// Delay before the first attempt, such as 30s
     #[arg(long, requires = "payload", value_parser = duration, allow_hyphen_values = true, default_value = "0s")]
     delay: Duration,
-    /// What travels beside the payload; may be repeated
+    /// A header of the message; may be repeated
     #[arg(long = "header", value_name = "NAME=VALUE", requires = "payload", value_parser = header)]
     headers: Vec<(String, Value)>,
 }
@@ -100,8 +100,8 @@ fn parse_payload(argument: String) -> Result<Payload, Failure> {
     })
 }
 
-fn report(context: &Context, enqueued: &Enqueued) -> Result<(), Failure> {
-    let Enqueued {
+fn report(context: &Context, enqueued: &Receipt) -> Result<(), Failure> {
+    let Receipt {
         id,
         duplicate,
         state,
@@ -118,12 +118,13 @@ fn report(context: &Context, enqueued: &Enqueued) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Somebody who types `consign enqueue` and sees nothing happen deserves a hint.
+/// Without a payload, `consign enqueue` on a terminal would wait without a sign.
 fn refuse_terminal() -> Result<(), Failure> {
-    match io::stdin().is_terminal() {
-        true => Err(Failure::usage(
+    if io::stdin().is_terminal() {
+        Err(Failure::usage(
             "no payload: give one as JSON, or pipe JSON lines in; see `consign enqueue --help`",
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }

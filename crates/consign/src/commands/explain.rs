@@ -1,10 +1,13 @@
 //! `consign explain`: why a message is where it is.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use consign_kernel::{Explanation, LastAttempt, MessageId, Process, State, Store};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use super::archived;
 use crate::{
     arguments::message_id,
     config::{Flags, Origin},
@@ -14,26 +17,25 @@ use crate::{
     when::{age, fine_stamp},
 };
 
-/// A process that was not heard of for longer has ended.
+/// A process without a heartbeat for longer has ended.
 const SILENT_MAX: SignedDuration = SignedDuration::from_secs(60);
 
-/// Queues that are delivered without a word of the configuration.
-const OWN_SINKS: [&str; 3] = [
-    consign_orders::QUEUE,
-    consign_payments::QUEUE,
-    consign_memory::QUEUE,
-];
-
-/// Say why a message is where it is, and what to do.
+/// Explain the state of a message and what to do about it.
 #[derive(Args, Debug)]
 pub(crate) struct Explain {
     /// The message
     #[arg(value_parser = message_id, allow_negative_numbers = true)]
     id: MessageId,
+    /// Read it from this archive instead of the database
+    #[arg(long, value_name = "FOLDER")]
+    archive: Option<PathBuf>,
 }
 
 impl Explain {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        if let Some(folder) = &self.archive {
+            return archived::explain(context.out, folder, self.id);
+        }
         let store = context.store().await?;
         let explanation = store
             .explain(self.id)
@@ -59,6 +61,7 @@ pub(crate) fn explanation_json(explanation: &Explanation) -> Value {
         "id": explanation.message.id,
         "sentence": explanation.sentence(),
         "state": explanation.state,
+        "erased": explanation.erased,
         "attempts": explanation.attempts,
         "last_attempt": explanation.last_attempt,
         "queue": explanation.queue,
@@ -80,18 +83,20 @@ async fn workers(
     };
     let named = |process: &Process| {
         let seen = age(process.seen_at, explanation.now);
-        format!("{} (heard of {seen})", process.name)
+        format!("{} (last heartbeat {seen})", process.name)
     };
     let names: Vec<String> = processes.iter().filter(lives).map(named).collect();
     if !names.is_empty() {
         return Ok(names.join(", "));
     }
     let config = context.config(Flags::new())?;
+    let mut apps = config.registry().apps.iter();
+    let is_of_an_app = apps.any(|app| app.queue(&config).is_some_and(|own| own.name == *queue));
     let remedy = match config.origin_of(&["queues", queue.as_str(), "sink"]) {
         Some(origin @ Origin::File { .. }) => {
             format!("{origin} gives queue {queue} a sink: run `consign work`")
         }
-        _ if OWN_SINKS.contains(&queue.as_str()) => "run `consign work`".to_owned(),
+        _ if is_of_an_app => "run `consign work`".to_owned(),
         _ => format!("give queue {queue} a sink in consign.toml and run `consign work`"),
     };
     Ok(format!(

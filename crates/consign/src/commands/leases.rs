@@ -35,10 +35,10 @@ struct End {
     /// The first characters of its token, as `consign leases` shows them
     #[arg(value_name = "TOKEN_PREFIX")]
     prefix: TokenPrefix,
-    /// Why; kept in the audit record
+    /// The reason for the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Who does this [default: $USER]
+    /// The actor for the audit log [default: $USER]
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
 }

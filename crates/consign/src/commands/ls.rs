@@ -1,11 +1,15 @@
 //! `consign ls`: messages, newest first.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    path::PathBuf,
+};
 
 use clap::{Args, builder::PossibleValuesParser};
-use consign_kernel::{Cursor, Filter, Listed, MessageId, Page, QueueName, StateKind};
+use consign_kernel::{Cursor, Filter, MessageId, MessageSummary, Page, QueueName, StateKind};
 use jiff::Timestamp;
 
+use super::archived;
 use crate::{
     arguments::message_id,
     context::{Context, known_queue},
@@ -38,10 +42,23 @@ pub(crate) struct Ls {
     /// Only messages with smaller ids: the next page
     #[arg(long, value_name = "ID", value_parser = message_id)]
     before: Option<MessageId>,
+    /// Read this archive instead of the database
+    #[arg(long, value_name = "FOLDER", conflicts_with = "code")]
+    archive: Option<PathBuf>,
 }
 
 impl Ls {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        if let Some(folder) = &self.archive {
+            let filter = consign_archive::Filter {
+                queue: self.queue,
+                state: self.state.map(|word| word.parse()).transpose()?,
+                key: self.key,
+                correlation_id: self.correlation_id,
+                before: self.before,
+            };
+            return archived::list(context.out, folder, &filter, self.limit);
+        }
         let store = context.store().await?;
         if let Some(queue) = &self.queue {
             known_queue(&*store, queue).await?;
@@ -65,9 +82,10 @@ impl Ls {
             context.out.json(&page)?;
             return Ok(Exit::Fine);
         }
-        match page.items.is_empty() {
-            true => context.out.note("no messages match")?,
-            false => context.out.table(&table(&page.items, Timestamp::now()))?,
+        if page.items.is_empty() {
+            context.out.note("no messages match")?
+        } else {
+            context.out.table(&table(&page.items, Timestamp::now()))?
         }
         if let Some(next) = page.next {
             context.out.note(format!("more: --before {next}"))?;
@@ -76,8 +94,8 @@ impl Ls {
     }
 }
 
-/// As many as asked for, or all there are. Where few are looked for among many, a store answers with
-/// short pages, or empty ones, that say where to go on.
+/// As many as the limit, or all there are. For a rare match, a store answers with
+/// short pages, or empty ones, that have the start of the next.
 async fn fill<T, E>(
     mut before: Option<Cursor>,
     limit: u32,
@@ -94,7 +112,7 @@ async fn fill<T, E>(
     }
 }
 
-/// How far a long look has come, for people who wait for it.
+/// The progress of a long search.
 struct Progress {
     is_wanted: bool,
     pages: u32,
@@ -119,14 +137,21 @@ impl Progress {
     }
 
     fn clear(&self) -> io::Result<()> {
-        match self.is_wanted && self.pages > 1 {
-            true => write!(io::stderr(), "\r\x1b[K"),
-            false => Ok(()),
+        if self.is_wanted && self.pages > 1 {
+            write!(io::stderr(), "\r\x1b[K")
+        } else {
+            Ok(())
         }
     }
 }
 
-fn table(messages: &[Listed], now: Timestamp) -> Table {
+/// A state, and whether the content was erased.
+pub(super) fn state_of(state: StateKind, is_erased: bool) -> String {
+    let erased = if is_erased { ", erased" } else { "" };
+    format!("{state}{erased}")
+}
+
+fn table(messages: &[MessageSummary], now: Timestamp) -> Table {
     let mut table = Table::new([
         ">id",
         "queue",
@@ -140,7 +165,7 @@ fn table(messages: &[Listed], now: Timestamp) -> Table {
         table.row([
             message.id.to_string(),
             message.queue.to_string(),
-            message.state.to_string(),
+            state_of(message.state, message.erased),
             message.attempts.to_string(),
             or_dash(message.key.as_deref()),
             or_dash(message.group.as_deref()),
@@ -161,9 +186,10 @@ mod tests {
         let fits: Vec<i64> = looked_at.filter(|id| [9, 5, 4, 1].contains(id)).collect();
         let floor = (below > 2).then_some(below - 2);
         let shown: Vec<i64> = fits.iter().copied().take(limit as usize).collect();
-        let next = match fits.len() > shown.len() {
-            true => shown.last().copied(),
-            false => floor,
+        let next = if fits.len() > shown.len() {
+            shown.last().copied()
+        } else {
+            floor
         };
         let (items, next) = (shown, next.map(MessageId));
         Ok(Page { items, next })

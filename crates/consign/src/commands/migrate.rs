@@ -7,13 +7,14 @@ use consign_kernel::{Error, Migration, SchemaStatus};
 use serde_json::{Value, json};
 
 use crate::{
+    config::Flags,
     context::Context,
-    database,
+    database::{self, Apps},
     failure::{Exit, Failure},
     output::Table,
 };
 
-/// Bring the database to this program's schema, or look at it.
+/// Migrate the database to this program's schema, or show its version.
 #[derive(Args, Debug)]
 pub(crate) struct Migrate {
     /// What to do
@@ -23,11 +24,11 @@ pub(crate) struct Migrate {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Action {
-    /// Apply what is missing
+    /// Apply the missing migrations
     Up,
-    /// Say which version the database has and which this program needs
+    /// Print the version of the database and the one this program needs
     Status,
-    /// Print the SQL, for people who want to read it first
+    /// Print the SQL without running it
     Print,
 }
 
@@ -43,12 +44,13 @@ impl Migrate {
 }
 
 async fn up(context: &Context) -> Result<(), Failure> {
-    let (out, address) = (context.out, context.address()?);
-    let before = database::status(&address).await;
-    // A login that may not even look is told what it takes to migrate.
-    database::migrate(&address).await?;
+    let config = context.config(Flags::new())?;
+    let (out, address, apps) = (context.out, config.address()?, Apps::of(&config));
+    let before = database::status(&address, &apps).await;
+    // The error for a login without rights names what a migration needs.
+    database::migrate(&address, &apps).await?;
     let applied = before?.pending();
-    let after = database::status(&address).await?;
+    let after = database::status(&address, &apps).await?;
     if out.is_json() {
         let applied: Vec<Value> = applied.iter().map(brief).collect();
         let answer = json!({"versions": versions(&after), "applied": applied});
@@ -65,8 +67,9 @@ async fn up(context: &Context) -> Result<(), Failure> {
 }
 
 async fn status(context: &Context) -> Result<(), Failure> {
-    let (out, address) = (context.out, context.address()?);
-    let status = database::status(&address).await?;
+    let config = context.config(Flags::new())?;
+    let (out, address, apps) = (context.out, config.address()?, Apps::of(&config));
+    let status = database::status(&address, &apps).await?;
     let (found, needed) = (versions(&status), status.needed());
     let pending = status.pending();
     let is_applied = |migration: &&Migration| !pending.contains(migration);
@@ -128,16 +131,17 @@ fn brief(migration: &Migration) -> Value {
 }
 
 fn print(context: &Context) -> Result<(), Failure> {
-    let (out, address) = (context.out, context.address()?);
+    let config = context.config(Flags::new())?;
+    let (out, address, apps) = (context.out, config.address()?, Apps::of(&config));
     if out.is_json() {
         let with_sql = |migration: &Migration| {
             let mut written = brief(migration);
             written["sql"] = json!(migration.sql);
             written
         };
-        let migrations = database::migrations(&address)?;
+        let migrations = database::migrations(&address, &apps)?;
         let migrations: Vec<Value> = migrations.iter().map(with_sql).collect();
         return Ok(out.json(&json!({"migrations": migrations}))?);
     }
-    Ok(out.line(database::script(&address)?.trim_end())?)
+    Ok(out.line(database::script(&address, &apps)?.trim_end())?)
 }

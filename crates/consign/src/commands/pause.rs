@@ -18,7 +18,7 @@ pub(crate) struct Pause {
     by: ByArgs,
 }
 
-/// Let a queue be claimed again.
+/// Resume claims from a paused queue.
 #[derive(Args, Debug)]
 pub(crate) struct Resume {
     /// The queue

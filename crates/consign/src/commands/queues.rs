@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    config::Flags,
+    config::{Flags, Settings},
     context::{Context, known_queue},
     failure::{Exit, Failure},
     output::{Output, Table},
@@ -108,7 +108,7 @@ async fn list(context: &Context, page: &Page) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// A queue of the file that was never served is not in the list; without a word it would look like a
+/// A queue of the file that was never served is not in the list; without a hint it would look like a
 /// mistake in the file.
 fn note_missing(context: &Context, queues: &[(Queue, Counts)]) -> Result<(), Failure> {
     let config = context.config(Flags::new())?;
@@ -116,14 +116,14 @@ fn note_missing(context: &Context, queues: &[(Queue, Counts)]) -> Result<(), Fai
         return Ok(());
     }
     let is_known = |name: &QueueName| queues.iter().any(|(known, _)| known.name == *name);
-    for queue in &config.settings.queues {
+    for queue in &Settings::of(&config)?.queues {
         let name = &queue.name;
-        if let Some(told) = context
+        if let Some(hint) = context
             .queue_of_file(name.as_str())
             .filter(|_| !is_known(name))
         {
             context.out.note(format_args!(
-                "queue {name} is not in the database yet; {told}"
+                "queue {name} is not in the database yet; {hint}"
             ))?;
         }
     }

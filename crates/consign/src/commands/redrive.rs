@@ -1,4 +1,4 @@
-//! `consign redrive`: requeueing the dead by filter, little by little, carried out by whoever runs
+//! `consign redrive`: requeueing the dead by filter, at a limited rate, by any process that runs
 //! `serve` or `work`.
 
 use clap::{Args, Subcommand};
@@ -17,11 +17,11 @@ use crate::{
 /// A preview need not count further.
 const COUNT_MAX: u64 = 1_000_000;
 
-/// Requeue dead messages by filter, little by little.
+/// Requeue dead messages by filter, at a limited rate.
 ///
-/// It is kept in the database and carried out by `consign serve` and `consign work`, within its
+/// It is stored in the database and run by `consign serve` and `consign work`, within its
 /// rate; it survives their restarts and can be stopped and resumed. `consign requeue` does the same
-/// at once and by itself.
+/// at once in this process.
 #[derive(Args, Debug)]
 pub(crate) struct RedriveCommand {
     #[command(subcommand)]
@@ -38,16 +38,16 @@ enum Action {
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000), allow_negative_numbers = true)]
         limit: u32,
     },
-    /// Show how far a redrive has come
+    /// Show the progress of a redrive
     Show {
         /// The redrive
         #[arg(value_parser = redrive_id)]
         id: RedriveId,
     },
-    /// Stop a redrive; what it has moved stays moved
-    Stop(Named),
-    /// Let a stopped redrive go on
-    Resume(Named),
+    /// Stop a redrive; messages it requeued stay requeued
+    Stop(RedriveArgs),
+    /// Resume a stopped redrive
+    Resume(RedriveArgs),
 }
 
 #[derive(Args, Debug)]
@@ -64,10 +64,10 @@ struct Start {
     /// At most this many in all, oldest first
     #[arg(long)]
     limit: Option<u64>,
-    /// Only show what would be done, also with --yes
+    /// Only preview, also with --yes
     #[arg(long)]
     dry_run: bool,
-    /// Do it
+    /// Start it, instead of a preview
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -75,7 +75,7 @@ struct Start {
 }
 
 #[derive(Args, Debug)]
-struct Named {
+struct RedriveArgs {
     /// The redrive
     #[arg(value_parser = redrive_id)]
     id: RedriveId,
@@ -98,14 +98,14 @@ impl RedriveCommand {
                 let missing = || Failure::new(Exit::NotFound, "unknown_redrive", unknown(id));
                 print(context.out, &found.ok_or_else(missing)?)
             }
-            Action::Stop(Named { id, by }) => {
+            Action::Stop(RedriveArgs { id, by }) => {
                 let by = by.by("stopped by hand");
                 print(
                     context.out,
                     &context.store().await?.stop_redrive(id, &by).await?,
                 )
             }
-            Action::Resume(Named { id, by }) => {
+            Action::Resume(RedriveArgs { id, by }) => {
                 let by = by.by("resumed by hand");
                 let resumed = context.store().await?.resume_redrive(id, &by).await?;
                 print(context.out, &resumed)
@@ -211,7 +211,7 @@ fn print(out: Output, redrive: &Redrive) -> Result<Exit, Failure> {
     )?;
     field("limit", &limit(plan.limit.map(|limit| limit.to_string())))?;
     let moved = format!(
-        "{} of {}, {} had left the dead meanwhile",
+        "{} of {}, {} no longer dead",
         redrive.moved, redrive.total, redrive.skipped
     );
     field("moved", &moved)?;
@@ -225,7 +225,7 @@ fn print(out: Output, redrive: &Redrive) -> Result<Exit, Failure> {
         &format!("{}: {}", redrive.by.actor, redrive.by.reason),
     )?;
     if redrive.state == RedriveState::Running {
-        out.note("it is carried out by `consign serve` or `consign work`")?;
+        out.note("`consign serve` or `consign work` runs it")?;
     }
     Ok(Exit::Fine)
 }

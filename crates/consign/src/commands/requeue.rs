@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use clap::{ArgGroup, Args};
-use consign_kernel::{DeadLetter, Filter, MessageId, Move, Moved, QueueName, Store};
+use consign_app::moves::report_moves;
+use consign_kernel::{DeadLetter, Filter, MessageId, Move, MoveResult, QueueName, Store};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::hold::report_moves;
 use crate::{
     arguments::{ByArgs, message_id},
     context::{Context, known_queue},
@@ -24,7 +24,7 @@ const PREVIEW_ROWS: usize = 10;
 
 /// Give dead messages a fresh set of tries.
 ///
-/// Messages named by id are requeued at once. By filter, it shows what it would do and does it only
+/// Messages named by id are requeued at once. By filter, it prints a preview and requeues only
 /// with --yes, oldest first.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("which").required(true).multiple(true).args(["ids", "queue", "code"]))]
@@ -38,7 +38,7 @@ pub(crate) struct Requeue {
     /// Every dead message with this code, as the preview and `consign explain` name it
     #[arg(long)]
     code: Option<String>,
-    /// Do it, instead of showing what would be done
+    /// Requeue, instead of a preview
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -70,8 +70,9 @@ impl Requeue {
         for ids in selection.ids.chunks(BATCH_MESSAGES) {
             let batch = store.requeue(ids, &by).await.map_err(|error| {
                 let done = count(requeued(&moves), "message");
-                let told = |text| format!("{text}. {done} had been requeued before; run it again");
-                Failure::from(error).map_message(told)
+                let add_progress =
+                    |text| format!("{text}. {done} had been requeued before; run it again");
+                Failure::from(error).map_message(add_progress)
             })?;
             progress.add(batch.len());
             moves.extend(batch);
@@ -86,7 +87,7 @@ struct Selection {
     /// Oldest first: the order in which they are requeued.
     ids: Vec<MessageId>,
     counts: BTreeMap<(QueueName, String), u64>,
-    /// The newest few, for people to look at.
+    /// The newest few, for the preview.
     first: Vec<DeadLetter>,
 }
 
@@ -168,8 +169,8 @@ fn letters(letters: &[DeadLetter], now: Timestamp) -> Table {
     table
 }
 
-/// A message that somebody else requeued meanwhile is not an error of ours.
-fn report(out: Output, moves: &[Moved]) -> Result<Exit, Failure> {
+/// A message that another operator requeued meanwhile is not an error.
+fn report(out: Output, moves: &[MoveResult]) -> Result<Exit, Failure> {
     let done = requeued(moves);
     let left = moves.len() as u64 - done;
     if out.is_json() {
@@ -180,13 +181,13 @@ fn report(out: Output, moves: &[Moved]) -> Result<Exit, Failure> {
     if left > 0 {
         let were = count(left, "message");
         out.line(format_args!(
-            "{were} had left the dead meanwhile and stayed as they are"
+            "{were} were no longer dead and were not changed"
         ))?;
     }
     Ok(Exit::Fine)
 }
 
-fn requeued(moves: &[Moved]) -> u64 {
-    let moved = |moved: &&Moved| matches!(moved.answer, Move::Moved { .. });
+fn requeued(moves: &[MoveResult]) -> u64 {
+    let moved = |moved: &&MoveResult| matches!(moved.answer, Move::Moved { .. });
     moves.iter().filter(moved).count() as u64
 }

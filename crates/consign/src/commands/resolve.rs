@@ -1,59 +1,50 @@
-//! `consign resolve`: what a person found out about held messages.
+//! `consign resolve`: records what became of held messages.
 
 use clap::{ArgGroup, Args};
+use consign_app::moves::report_moves;
 use consign_kernel::{MessageId, Resolution};
-use consign_orders::{Amount, Execution, Fill};
+use serde_json::value::RawValue;
 
-use super::hold::report_moves;
 use crate::{
     arguments::{ByArgs, message_id},
     context::Context,
     failure::{Exit, Failure},
 };
 
-/// Record what became of held messages, as you found out.
+/// Record the outcome of held messages that you determined.
 ///
 /// Unlike `unhold`, nothing is sent again. The attempt that is recorded has the code `resolved`, you
 /// as its owner and your reason as its detail.
 ///
-/// An order is delivered only with its trades as in the broker's books, one order at a time; its
-/// client is answered with them. Payments: `consign payments resolve`.
+/// The queue of an app may require a result; the app has a command for it.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("outcome").required(true).args(["delivered", "dead", "unknown"]))]
 pub(crate) struct Resolve {
     /// The messages
     #[arg(required = true, value_name = "ID", value_parser = message_id)]
     ids: Vec<MessageId>,
-    /// The receiver has them
+    /// The receiver has the messages
     #[arg(long)]
     delivered: bool,
-    /// The receiver does not have them and shall not get them
-    #[arg(long, visible_alias = "not-executed")]
+    /// The receiver does not have them, and they are not tried again
+    #[arg(long)]
     dead: bool,
-    /// It cannot be found out: they are dead, and in doubt should they be requeued
+    /// The outcome cannot be determined: they are dead, and in doubt if requeued
     #[arg(long)]
     unknown: bool,
-    /// Of an order: a trade, for each of them
-    #[arg(long, value_name = "QTY@PRICE@TIME", requires = "delivered")]
-    fill: Vec<Fill>,
-    /// Of an order: the broker's own name for it
-    #[arg(long, value_name = "TEXT", requires = "delivered")]
-    order_ref: Option<String>,
-    /// Of an order: the average price, to be checked against the trades
-    #[arg(long, value_name = "PRICE", requires = "delivered")]
-    avg_price: Option<Amount>,
+    /// What the delivery came to, where the app of the queue requires it
+    #[arg(long, value_name = "JSON", value_parser = json)]
+    result: Option<String>,
     #[command(flatten)]
     by: ByArgs,
 }
 
 impl Resolve {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        // clap waives `requires` where the required argument conflicts with one that is given.
-        let resolution = match (self.execution(), self.delivered, self.dead) {
+        let resolution = match (self.result, self.delivered, self.dead) {
             (result, true, _) => Resolution::Delivered { result },
             (Some(_), false, _) => {
-                let why = "--fill, --order-ref and --avg-price belong to --delivered: an order that was \
-                           not executed has no trades; nothing was changed";
+                let why = "--result belongs to --delivered; nothing was changed";
                 return Err(Failure::usage(why));
             }
             (None, _, true) => Resolution::Dead,
@@ -64,17 +55,12 @@ impl Resolve {
         let moves = store.resolve(&self.ids, &resolution, &by).await?;
         report_moves(context.out, &moves)
     }
+}
 
-    /// What is said about an order, if anything is; the store says what is missing.
-    fn execution(&self) -> Option<String> {
-        let is_said = !self.fill.is_empty() || self.order_ref.is_some() || self.avg_price.is_some();
-        is_said.then(|| {
-            let execution = Execution {
-                order_ref: self.order_ref.clone().unwrap_or_default(),
-                fills: self.fill.clone(),
-                avg_price: self.avg_price,
-            };
-            execution.to_json()
-        })
-    }
+/// A document of JSON, as it was typed.
+fn json(text: &str) -> Result<String, String> {
+    let parsed: Result<&RawValue, _> = serde_json::from_str(text);
+    parsed
+        .map(|document| document.get().to_owned())
+        .map_err(|error| format!("is no JSON: {error}"))
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use consign_server::listen_address;
 
 use crate::{
-    config::Flags,
+    config::{Flags, Settings},
     context::Context,
     failure::{Exit, Failure},
     service::{Role, Service},
@@ -14,21 +14,21 @@ use crate::{
 
 /// Serve the HTTP API and deliver the messages of every queue that has a sink.
 ///
-/// Without a configuration it starts on SQLite with a queue to try things with. SIGTERM or SIGINT:
-/// finish what is under way and end; a second one: end at once. SIGHUP: read the queues' policies
-/// again.
+/// Without a configuration it uses SQLite with a queue for trying things out. SIGTERM or SIGINT:
+/// drain and exit; a second one: exit at once. SIGHUP: reload the queues' policies
+/// from the configuration.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
     /// Where to listen [default: the configuration's server.listen]
     #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     listen: Option<SocketAddr>,
-    /// Bring the database to this program's schema first
+    /// Migrate the database to this program's schema first
     #[arg(long)]
     migrate: bool,
-    /// Deliver nothing, where `consign work` does that elsewhere
+    /// Do not deliver: `consign work` does that in another process
     #[arg(long)]
     no_work: bool,
-    /// Leave the policies of queues that are there as they are
+    /// Do not change the policies of existing queues
     #[arg(long, hide = true)]
     keep_policies: bool,
 }
@@ -46,9 +46,11 @@ impl Serve {
         if self.keep_policies {
             config.keep_policies();
         }
+        let settings = Settings::of(&config)?;
         let service = Service {
-            migrate: self.migrate || config.settings.database.migrate_on_start,
+            migrate: self.migrate || settings.database.migrate_on_start,
             config,
+            settings,
             sources,
             role: Role::Serve,
             delivers: !self.no_work,

@@ -1,36 +1,43 @@
 //! `consign show`: a message, its attempts, and what was done to it by hand.
 
+use std::path::PathBuf;
+
 use clap::Args;
-use consign_kernel::{
-    Attempt, AttemptOutcome, AuditEntry, Explanation, LateResult, Message, MessageId, State,
-};
+use consign_app::attempts::{print_attempts, print_late, without_token};
+use consign_kernel::{AuditEntry, Erasure, Explanation, Message, MessageId, State};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::archived;
 use crate::{
     arguments::message_id,
     context::Context,
     failure::{Exit, Failure},
     output::{Output, Table, or_dash, plain},
-    when::{age, fine_stamp, span},
+    when::fine_stamp,
 };
 
 const AUDIT_ENTRIES_MAX: u32 = 1_000;
 
-/// Show a message with its attempts and what was done to it by hand.
+/// Show a message with its attempts and its audit entries.
 #[derive(Args, Debug)]
 pub(crate) struct Show {
     /// The message
     #[arg(value_parser = message_id, allow_negative_numbers = true)]
     id: MessageId,
+    /// Read it from this archive instead of the database
+    #[arg(long, value_name = "FOLDER")]
+    archive: Option<PathBuf>,
 }
 
 /// The JSON shape of `show`.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ShowOutput<'a> {
     message: &'a Message,
     state: &'a State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    erased: Option<&'a Erasure>,
     attempts: Vec<Value>,
     late: Vec<Value>,
     audit: &'a [AuditEntry],
@@ -38,6 +45,9 @@ struct Shown<'a> {
 
 impl Show {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        if let Some(folder) = &self.archive {
+            return archived::show(context.out, folder, self.id);
+        }
         let store = context.store().await?;
         let explanation = store
             .explain(self.id)
@@ -47,9 +57,10 @@ impl Show {
         let late = store.late(self.id).await?;
         let audit = store.audit(Some(self.id), None, AUDIT_ENTRIES_MAX).await?;
         if context.out.is_json() {
-            context.out.json(&Shown {
+            context.out.json(&ShowOutput {
                 message: &explanation.message,
                 state: &explanation.state,
+                erased: explanation.erased.as_ref(),
                 attempts: attempts.iter().map(without_token).collect(),
                 late: late.iter().map(without_token).collect(),
                 audit: &audit,
@@ -64,15 +75,6 @@ impl Show {
     }
 }
 
-/// An attempt or a late result without its token, which is a permission.
-pub(crate) fn without_token(record: &impl Serialize) -> Value {
-    let mut value = json!(record);
-    if let Some(fields) = value.as_object_mut() {
-        fields.remove("token");
-    }
-    value
-}
-
 fn print_message(out: Output, explanation: &Explanation) -> Result<(), Failure> {
     let message = &explanation.message;
     let field = |name: &str, value: &str| out.line(format_args!("{name:<10}{}", plain(value)));
@@ -83,6 +85,10 @@ fn print_message(out: Output, explanation: &Explanation) -> Result<(), Failure> 
     field("group", &or_dash(message.group.as_deref()))?;
     field("enqueued", &fine_stamp(message.created_at, explanation.now))?;
     field("why", &explanation.sentence())?;
+    if explanation.erased.is_some() {
+        out.line("payload   erased, as its headers, results and details")?;
+        return Ok(());
+    }
     if !message.headers.is_empty() {
         out.line(format_args!("headers   {}", json!(message.headers)))?;
     }
@@ -91,66 +97,11 @@ fn print_message(out: Output, explanation: &Explanation) -> Result<(), Failure> 
     Ok(())
 }
 
-pub(crate) fn print_attempts(
+pub(super) fn print_audit(
     out: Output,
-    attempts: &[Attempt],
+    audit: &[AuditEntry],
     now: Timestamp,
 ) -> Result<(), Failure> {
-    out.line("")?;
-    if attempts.is_empty() {
-        out.line("no attempts yet")?;
-        return Ok(());
-    }
-    let mut table = Table::new([
-        ">attempt",
-        "outcome",
-        "owner",
-        ">fence",
-        "finished",
-        ">took",
-        "code",
-        "detail",
-        "due again",
-    ]);
-    for attempt in attempts {
-        let next = attempt.next_due_at.map(|at| age(at, now));
-        let took = attempt.finished_at.duration_since(attempt.claimed_at);
-        table.row([
-            attempt.attempt_no.to_string(),
-            attempt.outcome.as_str().to_owned(),
-            attempt.owner.clone(),
-            attempt.fence.to_string(),
-            fine_stamp(attempt.finished_at, now),
-            span(took),
-            or_dash(attempt.code.as_deref()),
-            or_dash(attempt.detail.as_deref()),
-            or_dash(next.as_deref()),
-        ]);
-    }
-    Ok(out.table(&table)?)
-}
-
-/// Results that came after their lease was lost: evidence, not outcomes.
-pub(crate) fn print_late(out: Output, late: &[LateResult], now: Timestamp) -> Result<(), Failure> {
-    if late.is_empty() {
-        return Ok(());
-    }
-    out.line("")?;
-    let mut table = Table::new(["came too late", "owner", ">fence", "at", "code", "detail"]);
-    for result in late {
-        table.row([
-            AttemptOutcome::from(result.outcome).as_str().to_owned(),
-            result.owner.clone(),
-            result.fence.to_string(),
-            fine_stamp(result.at, now),
-            or_dash(result.code.as_deref()),
-            or_dash(result.detail.as_deref()),
-        ]);
-    }
-    Ok(out.table(&table)?)
-}
-
-fn print_audit(out: Output, audit: &[AuditEntry], now: Timestamp) -> Result<(), Failure> {
     if audit.is_empty() {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use crate::{
     failure::{Exit, Failure},
 };
 
-/// Make tokens for callers of the HTTP API.
+/// Create tokens for callers of the HTTP API.
 #[derive(Args, Debug)]
 pub(crate) struct TokenCommand {
     #[command(subcommand)]
@@ -18,9 +18,9 @@ pub(crate) struct TokenCommand {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Make a token, print it once, and print the lines that let the server accept it
+    /// Create a token, print it once, and print the lines to add to the configuration
     New {
-        /// Who gets it; the audit names this
+        /// The token's name; the audit log records it as the actor
         #[arg(long, value_parser = name)]
         name: String,
         /// producer, worker, operator or auditor; may be repeated
@@ -32,9 +32,10 @@ enum Action {
 /// The name is a table in the configuration and an actor in the audit.
 fn name(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    match !text.is_empty() && text.len() <= 63 && text.chars().all(plain) {
-        true => Ok(text.to_owned()),
-        false => Err("a name is 1 to 63 letters, digits, - and _".into()),
+    if !text.is_empty() && text.len() <= 63 && text.chars().all(plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("a name is 1 to 63 letters, digits, - and _".into())
     }
 }
 

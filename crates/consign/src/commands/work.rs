@@ -7,9 +7,8 @@ use consign_kernel::{QueueName, nearest};
 use consign_server::listen_address;
 
 use crate::{
-    config::{Config, Flags},
-    context::{Context, address_of},
-    database::Address,
+    config::{Config, Flags, Settings},
+    context::Context,
     failure::{Exit, Failure},
     service::{Role, Service},
 };
@@ -23,16 +22,16 @@ pub(crate) struct Work {
     /// Only this queue; may be repeated
     #[arg(long = "queue", value_name = "NAME")]
     queues: Vec<QueueName>,
-    /// Deliver what is due now and end; exit code 1 if something was not delivered
+    /// Deliver what is due now and exit; exit code 1 if a message was not delivered
     #[arg(long)]
     once: bool,
     /// Serve /healthz, /readyz and /metrics here
     #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     health_listen: Option<SocketAddr>,
-    /// Bring the database to this program's schema first
+    /// Migrate the database to this program's schema first
     #[arg(long)]
     migrate: bool,
-    /// Leave the policies of queues that are there as they are
+    /// Do not change the policies of existing queues
     #[arg(long, hide = true)]
     keep_policies: bool,
 }
@@ -40,20 +39,20 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let mut config = context.config(Flags::new())?;
-        known(&config, &self.queues)?;
+        let mut settings = Settings::of(&config)?;
+        known(&config, &settings, &self.queues)?;
         if self.keep_policies {
             config.keep_policies();
         }
         if !self.queues.is_empty() {
             let wanted = |queue: &QueueName| self.queues.contains(queue);
-            config.settings.queues.retain(|queue| wanted(&queue.name));
-            config.settings.orders.enabled &= self.queues.iter().any(is_orders);
-            config.settings.payments.options.enabled &= self.queues.iter().any(is_payments);
-            config.settings.memory.options.enabled &= self.queues.iter().any(is_memory);
+            settings.queues.retain(|queue| wanted(&queue.name));
+            config.retain_apps(|app| self.queues.iter().any(|queue| queue.as_str() == app));
         }
         let service = Service {
-            migrate: self.migrate || config.settings.database.migrate_on_start,
+            migrate: self.migrate || settings.database.migrate_on_start,
             config,
+            settings,
             sources: context.sources().clone(),
             role: Role::Work {
                 health: self.health_listen,
@@ -66,35 +65,18 @@ impl Work {
     }
 }
 
-/// The queue of orders has its sink without a word of the configuration.
-fn is_orders(queue: &QueueName) -> bool {
-    queue.as_str() == consign_orders::QUEUE
-}
-
-fn is_payments(queue: &QueueName) -> bool {
-    queue.as_str() == consign_payments::QUEUE
-}
-
-fn is_memory(queue: &QueueName) -> bool {
-    queue.as_str() == consign_memory::QUEUE
-}
-
 /// Refuses queues that cannot be worked, and to run for nothing.
-fn known(config: &Config, wanted: &[QueueName]) -> Result<(), Failure> {
-    let queues = &config.settings.queues;
-    let has_orders = config.settings.orders.enabled;
-    let is_shared = matches!(address_of(config)?, Address::Postgres { .. });
-    let has_payments = config.settings.payments.are_dispatched(is_shared);
+fn known(config: &Config, settings: &Settings, wanted: &[QueueName]) -> Result<(), Failure> {
+    let queues = &settings.queues;
     let with_sink = || queues.iter().filter(|queue| queue.sink.is_some());
-    let has_memory = config.settings.memory.options.enabled;
-    if with_sink().next().is_none() && !has_orders && !has_payments && !has_memory {
+    let mut delivering = config.apps().filter(|app| app.delivers(config));
+    if with_sink().next().is_none() && delivering.next().is_none() {
         let message = "no queue of the configuration has a sink: there is nothing to work on";
         return Err(Failure::usage(message));
     }
     for name in wanted {
-        let is_own = (has_orders && is_orders(name))
-            || (has_payments && is_payments(name))
-            || (has_memory && is_memory(name));
+        let mut apps = config.apps();
+        let is_own = apps.any(|app| app.name() == name.as_str() && app.delivers(config));
         if is_own || with_sink().any(|queue| queue.name == *name) {
             continue;
         }

@@ -1,41 +1,42 @@
-//! Queues as the configuration names them: what it says of their policy, and where they deliver to.
+//! Queues of the configuration: their policies and sinks.
 
 use consign_kernel::{QueueName, QueuePolicy, RetrySchedule, nearest};
 use consign_sinks::SinkConfig;
 use serde_json::{Map, Value, json};
 
-use super::{KeyPath, Layer, Problem, tree};
+use super::{Config, KeyPath, Layer, Problem};
 
 /// One queue of the configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueConfig {
     pub(crate) name: QueueName,
     /// The fields of the policy that the configuration names; the rest is as the database has it.
-    said: Map<String, Value>,
+    configured: Map<String, Value>,
     /// Where it delivers to; none for a queue that others work.
     pub(crate) sink: Option<SinkConfig>,
 }
 
 impl QueueConfig {
-    /// `before` with what the configuration says.
+    /// `before` with the configured fields.
     pub(crate) fn policy(&self, before: &QueuePolicy) -> QueuePolicy {
         let mut policy = json!(before);
         if let Some(fields) = policy.as_object_mut() {
-            fields.extend(self.said.clone());
+            fields.extend(self.configured.clone());
         }
         serde_json::from_value(policy).expect("invariant: tried when the configuration was read")
     }
 }
 
 /// All queues, by name.
-pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Vec<QueueConfig> {
+pub(super) fn read(config: &Config, problems: &mut Vec<Problem>) -> Vec<QueueConfig> {
+    let entries = config.entries();
     let root = KeyPath::of("queues");
-    let Value::Object(tables) = tree(entries, &root) else {
+    let Value::Object(tables) = config.tree("queues") else {
         return Vec::new();
     };
     let mut queues = Vec::new();
     for (name, table) in tables {
-        let place = Place {
+        let place = QueueLocation {
             entries,
             path: root.child(&name),
         };
@@ -47,31 +48,35 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Vec<QueueCon
     queues
 }
 
-fn queue(name: &str, table: Value, place: &Place<'_>) -> Result<QueueConfig, Problem> {
+fn queue(name: &str, table: Value, place: &QueueLocation<'_>) -> Result<QueueConfig, Problem> {
     let name: QueueName = name
         .parse()
         .map_err(|error: consign_kernel::Error| place.problem(&[], error.to_string()))?;
-    let Value::Object(mut said) = table else {
+    let Value::Object(mut configured) = table else {
         return Err(place.problem(&[], "expected a table of settings".into()));
     };
-    let sink = said
+    let sink = configured
         .remove("sink")
         .map(|sink| read_sink(sink, place))
         .transpose()?;
-    if let Some(retry) = said.get_mut("retry") {
+    if let Some(retry) = configured.get_mut("retry") {
         complete(retry);
         serde_json::from_value::<RetrySchedule>(retry.clone())
             .map_err(|error| place.problem(&["retry"], error.to_string()))?;
     }
-    let policy: QueuePolicy = serde_json::from_value(Value::Object(said.clone()))
+    let policy: QueuePolicy = serde_json::from_value(Value::Object(configured.clone()))
         .map_err(|error| place.problem(&[], error.to_string()))?;
     policy
         .validate()
         .map_err(|error| place.problem(&[], error.to_string()))?;
-    Ok(QueueConfig { name, said, sink })
+    Ok(QueueConfig {
+        name,
+        configured,
+        sink,
+    })
 }
 
-/// What an exponential schedule does not say is as it is by default.
+/// Missing fields of an exponential schedule take their default.
 fn complete(retry: &mut Value) {
     let Value::Object(fields) = retry else {
         return;
@@ -87,7 +92,7 @@ fn complete(retry: &mut Value) {
     }
 }
 
-fn read_sink(sink: Value, place: &Place<'_>) -> Result<SinkConfig, Problem> {
+fn read_sink(sink: Value, place: &QueueLocation<'_>) -> Result<SinkConfig, Problem> {
     if !sink.is_object() {
         let name = place.path.last();
         let what = format!("expected a table with a `kind`, as in [queues.{name}.sink]");
@@ -119,31 +124,21 @@ fn quoted<'t>(text: &'t str, start: &str) -> Option<&'t str> {
 }
 
 /// Where in the configuration a queue is.
-struct Place<'a> {
+struct QueueLocation<'a> {
     entries: &'a Layer,
     path: KeyPath,
 }
 
-impl Place<'_> {
-    /// A problem at the nearest place that somebody wrote.
+impl QueueLocation<'_> {
+    /// A problem at the nearest value that was set.
     fn problem(&self, below: &[&str], what: String) -> Problem {
         let mut path = self.path.clone();
         let mut origin = self.entries.get(&path).map(|entry| entry.origin.clone());
         for segment in below {
             path = path.child(segment);
-            let said = self.entries.get(&path);
-            origin = said.map(|entry| entry.origin.clone()).or(origin);
+            let configured = self.entries.get(&path);
+            origin = configured.map(|entry| entry.origin.clone()).or(origin);
         }
         Problem { origin, path, what }
-    }
-}
-
-/// Whether a setting is about a queue's policy, or is the queue itself: these change without a
-/// restart.
-pub(super) fn is_policy(path: &KeyPath) -> bool {
-    match path.segments() {
-        [queues, _, field, ..] => queues == "queues" && field != "sink",
-        [queues, _] => queues == "queues",
-        _ => false,
     }
 }

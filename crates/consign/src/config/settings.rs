@@ -1,19 +1,17 @@
 //! Settings in types.
 
+use std::path::PathBuf;
+
 use consign_postgres::Pooler;
 use consign_server::{Scope, ServerOptions, SessionKey, TokenHash};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    KeyPath, Layer, Problem,
-    memory::{self, Memory},
-    orders::{self, Orders},
-    payments::{self, Payments},
+    Config, KeyPath, Layer, Problem, failure,
     queues::{self, QueueConfig},
-    scm::{self, Scm},
-    tree,
 };
+use crate::failure::Failure;
 
 /// Every setting.
 #[derive(Clone, Debug)]
@@ -21,12 +19,9 @@ pub(crate) struct Settings {
     pub(crate) database: Database,
     pub(crate) server: ServerOptions,
     pub(crate) worker: Worker,
+    pub(crate) retention: Retention,
     pub(crate) log: Log,
     pub(crate) telemetry: Telemetry,
-    pub(crate) orders: Orders,
-    pub(crate) payments: Payments,
-    pub(crate) memory: Memory,
-    pub(crate) scm: Scm,
     /// By name.
     pub(crate) queues: Vec<QueueConfig>,
 }
@@ -34,8 +29,6 @@ pub(crate) struct Settings {
 /// Which database, and how to reach it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Database {
-    /// Where it is; none for the file in the working directory.
-    pub(crate) url: Option<String>,
     #[serde(with = "PoolerWord")]
     pub(crate) pooler: Pooler,
     pub(crate) listen_url: Option<String>,
@@ -62,6 +55,19 @@ pub(crate) struct Worker {
     pub(crate) claimed_max_bytes: usize,
 }
 
+/// How history leaves.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Retention {
+    /// Whether `serve` and `work` take their turn.
+    pub(crate) enabled: bool,
+    pub(crate) interval_ms: u64,
+    /// The folder of the archive.
+    pub(crate) archive: Option<PathBuf>,
+    pub(crate) range_messages: u64,
+    pub(crate) range_age_ms: u64,
+    pub(crate) size_max_bytes: Option<u64>,
+}
+
 /// What is logged, and how.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Log {
@@ -84,67 +90,63 @@ pub(crate) struct Telemetry {
     pub(crate) otlp_endpoint: Option<String>,
 }
 
-/// The sections that are read as they stand.
+/// The sections that are deserialized directly.
 #[derive(Deserialize)]
 struct Sections {
     database: Database,
     server: ServerOptions,
     worker: Worker,
+    retention: Retention,
     log: Log,
     telemetry: Telemetry,
 }
 
 impl Settings {
-    pub(super) fn read(entries: &Layer) -> Result<Self, Vec<Problem>> {
+    /// The engine's settings. A configuration that was loaded has no problems with them.
+    pub(crate) fn of(config: &Config) -> Result<Self, Failure> {
+        Self::read(config).map_err(|problems| failure(&problems))
+    }
+
+    fn read(config: &Config) -> Result<Self, Vec<Problem>> {
+        let entries = config.entries();
         let mut problems = wrong_tokens(entries);
         problems.extend(wrong_session_key(entries));
-        let queues = queues::read(entries, &mut problems);
-        let orders = orders::read(entries, &mut problems);
-        let payments = payments::read(entries, &mut problems);
-        let memory = memory::read(entries, &mut problems);
-        let scm = scm::read(entries, &mut problems);
-        if let (Some(memory), Some(scm)) = (&memory, &scm) {
-            problems.extend(readable_mirrors(entries, memory, scm));
-        }
+        let queues = queues::read(config, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
-        let mut whole = tree(entries, &KeyPath::root());
+        let mut whole = config.tree("");
         list_tokens(&mut whole["server"]);
         let sections: Sections = serde_json::from_value(whole).map_err(|error| {
             // Types and ranges were checked value by value; this is the second net.
-            let what = error.to_string();
-            vec![Problem {
-                origin: None,
-                path: KeyPath::root(),
-                what,
-            }]
+            vec![config.problem(KeyPath::root(), error.to_string())]
         })?;
         let Sections {
             database,
             mut server,
             worker,
+            retention,
             log,
             telemetry,
         } = sections;
-        let memory = memory.expect("invariant: what cannot be read is a problem");
-        let agents = memory.options.tokens();
-        server.agents_have_tokens = agents.is_ok_and(|tokens| !tokens.is_empty());
+        server.apps_have_tokens = config.apps().any(|app| app.has_tokens(config));
         // One more listens for wake-ups.
         server.other_files = database.connections_max as usize + 1;
         Ok(Self {
             database,
             server,
             worker,
+            retention,
             log,
             telemetry,
-            orders: orders.expect("invariant: what cannot be read is a problem"),
-            payments: payments.expect("invariant: what cannot be read is a problem"),
-            memory,
-            scm: scm.expect("invariant: what cannot be read is a problem"),
             queues,
         })
     }
+}
+
+/// What is wrong with the engine's settings beyond the kind and bounds of each.
+pub(crate) fn check(config: &Config) -> Vec<Problem> {
+    Settings::read(config).err().unwrap_or_default()
 }
 
 /// Named tables of tokens as the list the server takes.
@@ -170,23 +172,7 @@ fn wrong_session_key(entries: &Layer) -> Option<Problem> {
     Some(Problem::at(&entry.origin, &path, error.to_string()))
 }
 
-/// Mirrors among the artifacts could be read as evidence.
-fn readable_mirrors(entries: &Layer, memory: &Memory, scm: &Scm) -> Option<Problem> {
-    let artifacts = &memory.options.artifacts_root;
-    let mirrors = std::path::absolute(scm.mirrors_root(artifacts)).ok()?;
-    let artifacts = std::path::absolute(artifacts).ok()?;
-    let path = KeyPath::of("scm.mirrors_root");
-    let origin = entries.get(&path).map(|entry| entry.origin.clone());
-    let what =
-        "lies in memory.artifacts_root, where agents can read it; name a folder outside of it";
-    mirrors.starts_with(artifacts).then(|| Problem {
-        origin,
-        path,
-        what: what.to_owned(),
-    })
-}
-
-/// Tokens that lack something, or say something that cannot be.
+/// Tokens with missing or invalid fields.
 fn wrong_tokens(entries: &Layer) -> Vec<Problem> {
     let table = KeyPath::of("server.tokens");
     let is_token = |path: &&KeyPath| path.starts_with(&table) && path.segments().len() == 3;

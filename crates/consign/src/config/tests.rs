@@ -1,15 +1,16 @@
-//! Tables of what is said and what comes of it.
-
-use std::collections::BTreeSet;
+//! Tables of configurations and their results.
 
 use serde_json::Value;
 
 use super::*;
+use crate::apps::REGISTRY;
 
 /// The file, the environment, and the flags of one case.
 fn load(file: Option<&str>, variables: &[(&str, &str)], flags: Flags) -> Result<Config, String> {
     let owned = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
     let sources = Sources {
+        registry: &REGISTRY,
+        example: EXAMPLE,
         file: None,
         variables: variables.iter().map(owned).collect(),
         flags,
@@ -21,15 +22,25 @@ fn load(file: Option<&str>, variables: &[(&str, &str)], flags: Flags) -> Result<
     })
 }
 
-/// What is not as it is by default, one line each.
+/// The settings that are not defaults, one line each.
 fn said(config: &Config) -> String {
     let line = |(path, entry): (&KeyPath, &Entry)| {
-        let value = shown(path, &entry.value);
+        let value = shown(Catalogue(&REGISTRY), path, &entry.value);
         format!("{path} = {value}  # {}\n", entry.origin)
     };
     let by_default = |(_, entry): &(&KeyPath, &Entry)| entry.origin == Origin::Default;
     let changed = config.values().filter(|value| !by_default(value));
     changed.map(line).collect()
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings::of(config).unwrap_or_else(|failure| panic!("{}", failure.message()))
+}
+
+fn orders_of(config: &Config) -> consign_orders::OrdersOptions {
+    let mut table = config.tree("orders");
+    table.as_object_mut().unwrap().remove("enabled");
+    serde_json::from_value(table).unwrap()
 }
 
 fn wrong(file: &str) -> String {
@@ -148,7 +159,7 @@ fn a_variable_that_is_wrong_is_named() {
 #[test]
 fn a_queue_keeps_what_the_file_does_not_mention() {
     let config = load(Some(FULL), &[], Flags::new()).unwrap();
-    let queues = &config.settings.queues;
+    let queues = settings(&config).queues;
     let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
     assert_eq!(names, ["eu.mail", "letters"]);
     let before = consign_kernel::QueuePolicy {
@@ -158,11 +169,7 @@ fn a_queue_keeps_what_the_file_does_not_mention() {
     };
     let after = queues[0].policy(&before);
     assert_eq!((after.attempts_max, after.concurrency), (3, 4));
-    assert_eq!(
-        queues[1].policy(&before),
-        before,
-        "nothing is said about it"
-    );
+    assert_eq!(queues[1].policy(&before), before, "not set");
     assert!(queues[0].sink.is_some() && queues[1].sink.is_none());
 }
 
@@ -170,7 +177,7 @@ fn a_queue_keeps_what_the_file_does_not_mention() {
 fn a_schedule_is_taken_as_a_whole_and_completed() {
     let file = "[queues.a.retry]\nbase_ms = 50";
     let config = load(Some(file), &[], Flags::new()).unwrap();
-    let policy = config.settings.queues[0].policy(&Default::default());
+    let policy = settings(&config).queues[0].policy(&Default::default());
     let expected = consign_kernel::RetrySchedule::Exponential {
         base_ms: 50,
         factor: 2.0,
@@ -198,7 +205,7 @@ fn orders_are_set_by_the_names_of_their_document() {
     ];
     let config = load(Some(file), &variables, Flags::new()).unwrap();
     insta::assert_snapshot!(said(&config));
-    let options = &config.settings.orders.options;
+    let options = orders_of(&config);
     assert_eq!(options.outbox_backoff_sec, [5.0, 10.0, 20.0]);
     assert_eq!(options.rl_burst, 9, "a name of our own wins");
     assert!(!options.outbox_enabled, "the newer name wins");
@@ -207,7 +214,7 @@ fn orders_are_set_by_the_names_of_their_document() {
         ("DO_FEATURE_OUTBOX", "0"),
     ];
     let config = load(None, &json, Flags::new()).unwrap();
-    let options = &config.settings.orders.options;
+    let options = orders_of(&config);
     assert_eq!(options.outbox_backoff_sec, [5.0, 10.0, 20.0]);
     assert!(!options.outbox_enabled);
 }
@@ -242,8 +249,8 @@ fn orders_that_cannot_work_are_refused_where_they_are_said() {
         "[orders]\nenabled = false\nbroker_adapter = \"http\"\n[queues.orders]\nconcurrency = 3";
     let config = load(Some(own), &[], Flags::new()).unwrap();
     assert!(
-        !config.settings.orders.enabled,
-        "then somebody else may send what is in it"
+        !config.is_on("orders"),
+        "then another program may send what is in it"
     );
 }
 
@@ -275,10 +282,10 @@ fn a_change_is_told_apart_by_what_it_takes() {
     assert_eq!(
         kept.differs_beyond_policies(&both),
         ["server.listen"],
-        "said again next time"
+        "reported again next time"
     );
     let concurrency = |config: &Config| {
-        config.settings.queues[0]
+        settings(config).queues[0]
             .policy(&Default::default())
             .concurrency
     };
@@ -291,7 +298,7 @@ fn a_change_is_told_apart_by_what_it_takes() {
     let after = orders("outbox_concurrency = 5\noutbox_max_attempts = 2\nrl_burst = 20");
     assert_eq!(before.differs_beyond_policies(&after), ["orders.rl_burst"]);
     before.take_policies(after);
-    let options = &before.settings.orders.options;
+    let options = orders_of(&before);
     assert_eq!(
         (options.outbox_concurrency, options.outbox_max_attempts),
         (5, 2)
@@ -299,119 +306,150 @@ fn a_change_is_told_apart_by_what_it_takes() {
     assert_eq!(options.rl_burst, 30);
 }
 
-/// The settings a text about TOML names: `key = …`, also behind `#`, under its last heading.
-fn named_in(text: &str) -> BTreeSet<String> {
-    let mut table = String::new();
-    let mut named = BTreeSet::new();
-    for line in text.lines() {
-        let line = line.trim_start_matches(['#', ' ']);
-        if let Some(heading) = line
-            .strip_prefix('[')
-            .and_then(|rest| rest.split(']').next())
-        {
-            table = heading
-                .replace(".events", ".*")
-                .replace(".ci", ".*")
-                .replace(".USDJPY", ".*");
-        }
-        let words = line.split_once(" = ").map(|(name, _)| name.trim());
-        let name = words.map(|name| name.rsplit(' ').next().unwrap_or(name));
-        if let Some(name) = name.filter(|_| !table.is_empty()) {
-            let is_named_by_users = ["payments.tenants", "scm.tokens", "scm.users"];
-            let name = match is_named_by_users.contains(&table.as_str()) {
-                true => "*",
-                false => name,
-            };
-            named.insert(format!("{table}.{name}"));
-        }
+/// `config print-default` is a file that changes nothing, and shows every setting.
+#[test]
+fn the_printed_defaults_are_the_defaults() {
+    let text = default_file(&REGISTRY);
+    let config = load(Some(&text), &[], Flags::new()).unwrap();
+    let bare = load(Some(""), &[], Flags::new()).unwrap();
+    for setting in Catalogue(&REGISTRY).settings() {
+        let name = match setting.name() {
+            "*" => "NAME",
+            name => name,
+        };
+        assert!(text.contains(&format!("{name} = ")), "{}", setting.key);
+        assert_eq!(config.value(setting.key), bare.value(setting.key));
     }
-    named
 }
 
 #[test]
-fn the_defaults_mention_every_setting() {
-    let named = named_in(DEFAULTS);
-    let missing: Vec<&str> = key::KEYS
-        .iter()
-        .map(|key| key.path)
-        .filter(|path| !named.contains(*path))
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "not in config/default.toml: {missing:?}"
-    );
-}
-
-#[test]
-fn the_documentation_explains_every_setting() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
-    let document = std::fs::read_to_string(path).unwrap();
-    let missing: Vec<&str> = key::KEYS
-        .iter()
-        .map(|key| key.path)
-        .filter(|path| !document.contains(&format!("| `{}` |", path.replace('*', "NAME"))))
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "no row in docs/configuration.md: {missing:?}"
-    );
+fn the_documentation_has_the_declared_tables() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let mut document = std::fs::read_to_string(path).unwrap();
+    let is_writing = std::env::var_os("CONSIGN_WRITE_SETTINGS").is_some();
+    for section in REGISTRY.sections() {
+        let name = if section.name.is_empty() {
+            "apps"
+        } else {
+            section.name
+        };
+        let heading = format!("\n### {name}\n");
+        let (before, rest) = document.split_once(&heading).unwrap_or_else(|| {
+            panic!("docs/configuration.md has no heading {name}");
+        });
+        let (prose, rest) = rest.split_once("| setting |").unwrap();
+        let (_, rest) = rest.split_once("\n\n").unwrap();
+        let written = format!("{before}{heading}{prose}{}\n{rest}", table(section));
+        if is_writing {
+            std::fs::write(path, &written).unwrap();
+        }
+        assert!(
+            written == document || is_writing,
+            "the table of {name} differs from the declarations; CONSIGN_WRITE_SETTINGS=1 with this \
+             test rewrites it"
+        );
+        document = written;
+    }
 }
 
 #[test]
 fn the_defaults_are_those_of_the_parts() {
     let config = load(Some(""), &[], Flags::new()).unwrap();
-    let server = consign_server::ServerOptions::default();
-    assert_eq!(config.settings.server, server);
-    let orders = consign_orders::OrdersOptions::default();
-    assert_eq!(config.settings.orders.options, orders);
-    assert!(config.settings.orders.enabled && !config.settings.orders.is_said);
-    let payments = &config.settings.payments;
-    assert_eq!(
-        payments.options,
-        consign_payments::PaymentsOptions::default()
-    );
-    assert!(!payments.is_said && !payments.is_rail_said);
-    let worker = consign_worker::WorkerOptions::new("w");
-    assert_eq!(
-        u128::from(config.settings.worker.grace_ms),
-        worker.grace.as_millis()
-    );
-    assert_eq!(
-        config.settings.worker.claimed_max_bytes,
-        worker.claimed_max_bytes
-    );
+    let Settings { server, worker, .. } = settings(&config);
+    assert_eq!(server, consign_server::ServerOptions::default());
+    assert_eq!(orders_of(&config), consign_orders::OrdersOptions::default());
+    let options: consign_payments::PaymentsOptions =
+        serde_json::from_value(config.tree("payments")).unwrap();
+    assert_eq!(options, consign_payments::PaymentsOptions::default());
+    assert!(!config.is_set("orders") && !config.is_set("payments"));
+    let expected = consign_worker::WorkerOptions::new("w");
+    assert_eq!(u128::from(worker.grace_ms), expected.grace.as_millis());
+    assert_eq!(worker.claimed_max_bytes, expected.claimed_max_bytes);
     let policy = serde_json::json!(consign_kernel::QueuePolicy::default());
-    let commented = DEFAULTS.replace("# [queues.events", "[queues.events");
+    let printed = default_file(&REGISTRY);
     for (name, value) in policy.as_object().unwrap() {
         if matches!(value, Value::Object(_) | Value::Null) {
             continue;
         }
         assert!(
-            commented.contains(&format!("# {name} = {value}")),
+            printed.contains(&format!("# {name} = {value}")),
             "{name} = {value}"
         );
     }
 }
 
-/// Other programs have brokers too, and say where in the same variable.
+/// What an app reads is rejected only while the app is on.
+#[test]
+fn variables_of_an_app_are_read_while_it_is_on() {
+    let variables = [("OUTBOX_BATCH", "many"), ("PROJECT_KEY", "")];
+    let own = "[database]\nurl = \"sqlite:shop.db\"";
+    let config = load(Some(own), &variables, Flags::new()).unwrap();
+    assert_eq!(config.apps().count(), 0, "a database of the user's own");
+    let named = format!("apps = [\"payments\"]\n{own}");
+    let config = load(Some(&named), &variables, Flags::new()).unwrap();
+    let names: Vec<&str> = config.apps().map(|app| app.name()).collect();
+    assert_eq!(names, ["payments"]);
+    let by_table = format!("{own}\n[orders]\nrl_burst = 3");
+    let error = load(Some(&by_table), &variables, Flags::new()).unwrap_err();
+    assert!(
+        error.contains("OUTBOX_BATCH: orders.outbox_batch"),
+        "{error}"
+    );
+    let error = load(None, &variables, Flags::new()).unwrap_err();
+    assert!(error.contains("OUTBOX_BATCH"), "every app is on: {error}");
+    let off = "[orders]\nenabled = false";
+    load(Some(off), &variables, Flags::new()).unwrap();
+}
+
+#[test]
+fn an_unknown_app_and_an_unknown_variable_are_rejected_with_a_suggestion() {
+    let error = load(Some("apps = [\"order\"]"), &[], Flags::new()).unwrap_err();
+    assert!(error.contains("did you mean \"orders\"?"), "{error}");
+    for (name, suggestion) in [
+        ("CONSIGN_LISTEN", "print-default"),
+        ("CONSIGN_DATABSE_URL", "CONSIGN_DATABASE_URL"),
+        ("CONSIGN_SERVER_LISTEN", "CONSIGN_SERVER__LISTEN"),
+    ] {
+        let error = load(Some(""), &[(name, "x")], Flags::new()).unwrap_err();
+        assert!(error.contains(suggestion), "{error}");
+    }
+    // Kubernetes sets these for a service named consign, the exec sink those of its message.
+    let foreign = [
+        ("CONSIGN_SERVICE_HOST", "10.0.0.1"),
+        ("CONSIGN_PORT_8787_TCP", "tcp://10.0.0.1:8787"),
+        ("CONSIGN_MESSAGE_ID", "7"),
+    ];
+    load(Some(""), &foreign, Flags::new()).unwrap();
+    let secret = "[queues.a.sink]\nkind = \"http\"\nurl = \"http://h\"\n\
+                  signing_secret_env = \"CONSIGN_EVENTS_SECRET\"";
+    load(
+        Some(secret),
+        &[("CONSIGN_EVENTS_SECRET", "x")],
+        Flags::new(),
+    )
+    .unwrap();
+}
+
+/// Other programs have brokers too, and use the same variable.
 #[test]
 fn a_broker_of_another_program_is_left_alone() {
     let amqp = [("BROKER_URL", "amqp://me@queue//")];
     let config = load(None, &amqp, Flags::new()).unwrap();
-    assert_eq!(config.settings.orders.options.broker_url, None);
-    assert!(!config.settings.orders.is_said);
-    assert!(config.note.unwrap().contains("BROKER_URL is not used"));
-    // Said to consign, it is meant.
+    assert_eq!(orders_of(&config).broker_url, None);
+    assert!(!config.is_set("orders"));
+    assert!(config.notes[0].contains("BROKER_URL is not used"));
+    // With the prefix of consign, it is used.
     let meant = [("CONSIGN_ORDERS__BROKER_URL", "https://broker.example")];
     assert!(load(None, &meant, Flags::new()).is_err());
     let http = "[orders]\nbroker_adapter = \"http\"";
     let ours = [("BROKER_URL", "https://broker.example")];
     let config = load(Some(http), &ours, Flags::new()).unwrap();
-    let url = config.settings.orders.options.broker_url.as_deref();
-    assert_eq!((url, config.note), (Some("https://broker.example"), None));
+    let url = orders_of(&config).broker_url;
+    assert_eq!(url.as_deref(), Some("https://broker.example"));
+    assert!(config.notes.is_empty());
 }
 
-/// The options of orders refuse more, where nobody would know where it was said.
+/// The options of orders reject more, without the origin of the value.
 #[test]
 fn a_timeout_of_the_broker_has_one_limit() {
     for name in ["broker_timeout_ms", "broker_timeout_fok_gtc_ms"] {
@@ -429,21 +467,21 @@ fn the_variables_of_the_gateway_are_settings() {
         ("LOGBOOK_CHECK_ON_STARTUP", "false"),
     ];
     let config = load(None, &variables, Flags::new()).unwrap();
-    let database = &config.settings.database;
+    let database = settings(&config).database;
     assert!(database.migrate_on_start && !database.check_on_start);
     let listens = |file, variables: &[(&str, &str)]| {
         let config = load(file, variables, Flags::new()).unwrap();
-        config.settings.server.listen.to_string()
+        settings(&config).server.listen.to_string()
     };
     let port = ("GATEWAY_PORT", "9999");
     assert_eq!(listens(None, &[port]), "127.0.0.1:9999");
     let file = Some("[server]\nlisten = \"[::1]:80\"");
     assert_eq!(listens(file, &[port]), "[::1]:9999", "only the port");
     let whole = ("CONSIGN_SERVER__LISTEN", "127.0.0.2:1");
-    assert_eq!(listens(file, &[port, whole]), "127.0.0.2:1", "said in full");
+    assert_eq!(listens(file, &[port, whole]), "127.0.0.2:1", "set in full");
     let whole = ("CONSIGN_DATABASE__MIGRATE_ON_START", "false");
     let both = load(None, &[variables[1], whole], Flags::new()).unwrap();
-    assert!(!both.settings.database.migrate_on_start);
+    assert!(!settings(&both).database.migrate_on_start);
     for (name, text) in [
         ("GATEWAY_PORT", "0"),
         ("GATEWAY_PORT", "65536"),

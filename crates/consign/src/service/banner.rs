@@ -1,11 +1,13 @@
 //! What is printed when all is up: where things are, and what to try.
 
+use std::path::Path;
+
 use consign_worker::WorkerHandle;
 use serde_json::{Value, json};
 
-use super::{Role, memory, orders, payments};
+use super::{NamedService, Role};
 use crate::{
-    config::Config,
+    config::Settings,
     database::Address,
     failure::Failure,
     output::{Output, plain},
@@ -13,26 +15,16 @@ use crate::{
 
 /// A queue is tried with a message of its own.
 const PAYLOAD: &str = r#"{"payload": {"text": "hello"}}"#;
-/// Traded on paper, unless somebody said otherwise.
-const ORDER: &str =
-    r#"{"instrument": "USDJPY", "side": "BUY", "qty": 0.1, "idempotency_key": "order-0001"}"#;
-
-/// Paid by nobody, unless somebody said otherwise.
-const PAYMENT: &str = r#"{"instruction_id": "0190f3a2-7b1c-7000-8000-000000000001", "idempotency_key": "invoice-17", "tenant_id": "0190f3a2-7b1c-7000-8000-00000000000a", "participant_id": "bank-a", "rail_type": "PAYMENT", "amount_minor": 1250, "currency_code": "ZMW", "beneficiary_ref_hash": "9f2c", "submitted_at_utc": "2026-11-16T03:00:00Z"}"#;
-
-/// Kept here, unless somebody said otherwise.
-const MEMORY: &str =
-    r#"{"tool": "memory_store", "arguments": {"payload_md": "Deploys are on Tuesdays."}}"#;
 
 /// What there is to say.
 pub(super) struct Banner<'a> {
     pub(super) out: Output,
-    pub(super) config: &'a Config,
+    /// The file that settings were read from.
+    pub(super) file: Option<&'a Path>,
+    pub(super) settings: &'a Settings,
     pub(super) address: &'a Address,
     pub(super) url: Option<&'a str>,
-    pub(super) orders: Option<orders::Summary>,
-    pub(super) payments: Option<payments::Summary>,
-    pub(super) memory: Option<memory::Summary>,
+    pub(super) apps: &'a [NamedService],
     pub(super) role: &'a Role,
 }
 
@@ -45,12 +37,11 @@ impl Banner<'_> {
 fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
     let &Banner {
         out,
-        config,
+        file,
+        settings,
         address,
         url,
-        orders,
-        payments,
-        ref memory,
+        apps,
         role,
     } = banner;
     let status = worker.status();
@@ -63,18 +54,17 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
                 json!({"queue": queue.queue, "sink": queue.sink, "destination": queue.destination})
             })
             .collect();
-        return Ok(out.json(&json!({
+        let mut document = json!({
             "version": version, "database": address.to_string(), "url": url,
             "owner": status.owner, "queues": queues,
-            "orders": orders.map(|orders| {
-                json!({"adapter": orders.adapter, "outbox": orders.outbox})
-            }),
-            "payments": payments.map(|payments| json!({"rail": payments.rail})),
-            "memory": memory.as_ref().map(|memory| json!({"backend": memory.backend})),
-        }))?);
+        });
+        for (name, app) in apps {
+            document[*name] = app.banner().json;
+        }
+        return Ok(out.json(&document)?);
     }
     out.line(format_args!("consign {version}"))?;
-    if let Some(file) = &config.file {
+    if let Some(file) = file {
         out.line(format_args!("settings   {}", file.display()))?;
     }
     out.line(format_args!("database   {address}"))?;
@@ -91,54 +81,48 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
         ))?;
         label = "";
     }
-    for queue in config
-        .settings
-        .queues
-        .iter()
-        .filter(|queue| queue.sink.is_none())
-    {
+    for queue in settings.queues.iter().filter(|queue| queue.sink.is_none()) {
         out.line(format_args!(
             "{label:<11}{} has no sink: others claim from it",
             queue.name
         ))?;
         label = "";
     }
-    if let (Role::Serve, Some(orders)) = (role, orders) {
-        out.line(format_args!("orders     {}", orders.sentence()))?;
+    let Role::Serve = role else {
+        return Ok(());
+    };
+    for (name, app) in apps {
+        if let Some(sentence) = app.banner().sentence {
+            out.line(format_args!("{name:<11}{sentence}"))?;
+        }
     }
-    if let (Role::Serve, Some(payments)) = (role, payments) {
-        out.line(format_args!("payments   {}", payments.sentence()))?;
+    match url {
+        Some(url) => tries(out, settings, url, apps),
+        None => Ok(()),
     }
-    if let (Role::Serve, Some(memory)) = (role, memory) {
-        out.line(format_args!("memory     {}", memory.sentence()))?;
-    }
-    if let (Role::Serve, Some(url)) = (role, url) {
-        let has = (orders.is_some(), payments.is_some(), memory.is_some());
-        tries(out, config, url, has)?;
-    }
-    Ok(())
 }
 
-/// Commands that work as they stand. A test runs exactly these.
+/// Commands that work when pasted. A test runs exactly these.
 fn tries(
     out: Output,
-    config: &Config,
+    settings: &Settings,
     url: &str,
-    (has_orders, has_payments, has_memory): (bool, bool, bool),
+    apps: &[NamedService],
 ) -> Result<(), Failure> {
-    let queues = &config.settings.queues;
+    let queues = &settings.queues;
     let queue = queues
         .iter()
         .find(|queue| queue.sink.is_some())
         .or(queues.first());
     let queue = queue.map_or("default", |queue| queue.name.as_str());
-    let server = &config.settings.server;
-    let curl = match server.tokens.is_empty() {
-        true => r"curl -sSw '\n'".to_owned(),
-        false => r#"curl -sSw '\n' -H "authorization: Bearer $CONSIGN_TOKEN""#.to_owned(),
+    let server = &settings.server;
+    let curl = if server.tokens.is_empty() {
+        r"curl -sSw '\n'".to_owned()
+    } else {
+        r#"curl -sSw '\n' -H "authorization: Bearer $CONSIGN_TOKEN""#.to_owned()
     };
     let json = "-H 'content-type: application/json'";
-    let is_open = !server.asks_for_tokens() || !server.tokens.is_empty();
+    let is_open = !server.needs_token() || !server.tokens.is_empty();
     if !is_open {
         out.line(
             "closed     /v1, /do and the dashboard: agents have tokens, server.tokens has none \
@@ -156,25 +140,20 @@ fn tries(
         out.line(format_args!("  {curl} {url}/v1/queues"))?;
     }
     out.line(format_args!("  {curl} {url}/metrics"))?;
-    if has_orders && is_open {
-        out.line(format_args!(
-            "  {curl} {url}/do/order -H 'idempotency-key: order-0001' -H 'prefer: wait=5' {json} \
-             -d '{ORDER}'"
-        ))?;
-    }
-    if has_payments && is_open {
-        out.line(format_args!(
-            "  {curl} {url}/v1/payments {json} -d '{PAYMENT}'"
-        ))?;
-    }
-    if has_memory {
-        let memory = &config.settings.memory.options;
-        let has_tokens = memory.tokens().is_ok_and(|tokens| !tokens.is_empty());
-        let curl = match has_tokens {
-            true => r#"curl -sSw '\n' -H "authorization: Bearer $GATEWAY_AUTH_TOKEN""#,
-            false => curl.as_str(),
+    for (_, app) in apps {
+        let banner = app.banner();
+        // Tokens of its own open an app where the rest of the server is closed.
+        let curl = match banner.token_variable {
+            Some(variable) => {
+                format!(r#"curl -sSw '\n' -H "authorization: Bearer ${variable}""#)
+            }
+            None if is_open => curl.clone(),
+            None => continue,
         };
-        out.line(format_args!("  {curl} {url}/mcp {json} -d '{MEMORY}'"))?;
+        for call in banner.tries {
+            let call = call.replace("{url}", url).replace("{json}", json);
+            out.line(format_args!("  {curl} {call}"))?;
+        }
     }
     Ok(())
 }

@@ -5,17 +5,17 @@ use std::time::Duration;
 use consign_worker::{Summary, WorkerHandle};
 use tokio::time::timeout;
 
-use super::{Running, signals::Signals, watchdog::Watchdog};
+use super::{RunningService, signals::Signals, watchdog::Watchdog};
 use crate::failure::Exit;
 
 /// What the last words may take after the second signal.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// What memories may take whose clients have hung up: their budget, and a slow database.
+/// How long requests may take whose clients have hung up: what an app began is finished.
 const HUNG_UP: Duration = Duration::from_secs(10);
 
-impl Running {
-    /// Ends in good order, or at once when it is told so again.
+impl RunningService {
+    /// Drains, or stops at once on a second signal.
     ///
     /// With `all_or_wrong`, whatever was not delivered is something wrong.
     pub(super) async fn drain(
@@ -24,13 +24,15 @@ impl Running {
         watchdog: Watchdog,
         all_or_wrong: bool,
     ) -> Exit {
-        let rounds = self.rounds.take();
-        if let Some(rounds) = &rounds {
-            rounds.stop();
+        let background = std::mem::take(&mut self.background);
+        for work in &background {
+            work.stop();
         }
         let exit = self.finish(signals, watchdog, all_or_wrong).await;
-        if let Some(rounds) = rounds.filter(|_| exit == Exit::Fine) {
-            rounds.ended().await;
+        if exit == Exit::Fine {
+            for work in background {
+                work.ended().await;
+            }
         }
         exit
     }
@@ -44,7 +46,7 @@ impl Running {
             summary = self.worker.finished() => summary,
             exit = signals.stop() => return at_once(&self.worker, exit).await,
         };
-        told(&summary);
+        log_summary(&summary);
         let failed = summary.retried + summary.dead + summary.uncertain + summary.late;
         if all_or_wrong && failed + summary.unrecorded + summary.interrupted > 0 {
             return Exit::Wrong;
@@ -59,7 +61,8 @@ impl Running {
             http.stop().await;
             if timeout(HUNG_UP, self.state.finished()).await.is_err() {
                 tracing::warn!(
-                    "memories are cut off while they are stored; their audits are pending"
+                    "requests are cut off whose clients have hung up; what they wrote is recorded, \
+                     what they had in hand is not"
                 );
             }
         };
@@ -71,16 +74,16 @@ impl Running {
 }
 
 async fn at_once(worker: &WorkerHandle, exit: Exit) -> Exit {
-    tracing::warn!("told twice: stopping at once");
+    tracing::warn!("second stop signal: stopping at once");
     worker.stop_now();
     match timeout(LAST_WORDS, worker.finished()).await {
-        Ok(summary) => told(&summary),
+        Ok(summary) => log_summary(&summary),
         Err(_) => tracing::warn!("deliveries were cut off; their leases run out by themselves"),
     }
     exit
 }
 
-fn told(summary: &Summary) {
+fn log_summary(summary: &Summary) {
     let Summary {
         delivered,
         retried,
@@ -113,6 +116,6 @@ fn told(summary: &Summary) {
         interrupted,
         unrecorded,
         "stopped: {delivered} delivered, {retried} to be retried, {dead} dead, {uncertain} \
-         uncertain, {released} given back{lost}"
+         uncertain, {released} released{lost}"
     );
 }

@@ -8,6 +8,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use consign_server::Extension;
 use serde_json::json;
 use tower::ServiceExt;
 use tracing::Instrument;
@@ -18,7 +19,7 @@ const HEALTH: &[&str] = &["/health", "/healthz", "/readyz", "/metrics"];
 
 /// Which requests pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admits {
+pub(super) enum RouteFilter {
     Everything,
     /// Health and metrics.
     Health,
@@ -27,21 +28,24 @@ pub(super) enum Admits {
 /// A router that answers for itself until it is opened.
 #[derive(Clone)]
 pub(super) struct Gate {
-    behind: Arc<OnceLock<(Router, Admits)>>,
+    behind: Arc<OnceLock<(Router, RouteFilter)>>,
+    /// In whose formats it answers until then.
+    extensions: Arc<Vec<Arc<dyn Extension>>>,
     /// Makes the spans of requests, where there are traces.
     spans: Option<RequestHook>,
 }
 
 impl Gate {
-    pub(super) fn new(spans: Option<RequestHook>) -> Self {
+    pub(super) fn new(spans: Option<RequestHook>, extensions: Vec<Arc<dyn Extension>>) -> Self {
         Self {
             behind: Arc::default(),
+            extensions: Arc::new(extensions),
             spans,
         }
     }
 
     /// Lets requests through to `router` from now on.
-    pub(super) fn open(&self, router: Router, admits: Admits) {
+    pub(super) fn open(&self, router: Router, admits: RouteFilter) {
         self.behind.get_or_init(|| (router, admits));
     }
 
@@ -53,11 +57,11 @@ impl Gate {
     async fn pass(&self, request: Request) -> Response {
         let path = request.uri().path();
         match self.behind.get() {
-            Some((_, Admits::Health)) if !HEALTH.contains(&path) => {
+            Some((_, RouteFilter::Health)) if !HEALTH.contains(&path) => {
                 problem("this process serves its health only")
             }
             Some((router, _)) => self.traced(router.clone(), request).await,
-            None => consign_server::starting(request).await,
+            None => consign_server::starting(request, &self.extensions).await,
         }
     }
 

@@ -5,10 +5,10 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use super::{
     Role,
-    gate::{Admits, Gate},
-    misconfigured,
+    gate::{Gate, RouteFilter},
+    misconfigured, off,
 };
-use crate::{failure::Failure, telemetry::RequestHook};
+use crate::{config::Config, failure::Failure, telemetry::RequestHook};
 
 /// The HTTP side: listens from the first moment, answers once there is a database.
 pub(super) struct Http {
@@ -21,6 +21,7 @@ pub(super) struct Http {
 impl Http {
     pub(super) async fn start(
         options: &ServerOptions,
+        config: &Config,
         role: &Role,
         spans: Option<RequestHook>,
     ) -> Result<Option<Self>, Failure> {
@@ -38,8 +39,9 @@ impl Http {
         let server = Server::bind(&options)
             .await
             .map_err(|e| misconfigured(&e))?;
+        let server = server.with_extensions(off(config));
         let url = server.url()?;
-        let gate = Gate::new(spans);
+        let gate = Gate::new(spans, off(config));
         let stop = watch::Sender::new(false);
         let mut stopped = stop.subscribe();
         let stopped = async move {
@@ -58,8 +60,8 @@ impl Http {
     /// Lets requests through.
     pub(super) fn open(&self, state: &AppState, options: &ServerOptions, role: &Role) {
         let (options, admits) = match role {
-            Role::Serve => (options.clone(), Admits::Everything),
-            Role::Work { .. } => (for_health(options), Admits::Health),
+            Role::Serve => (options.clone(), RouteFilter::Everything),
+            Role::Work { .. } => (for_health(options), RouteFilter::Health),
         };
         let router = consign_server::router(state.clone(), &options);
         self.gate.open(router, admits);
@@ -72,7 +74,7 @@ impl Http {
         }
     }
 
-    /// Whether it ended before anybody told it to.
+    /// Whether it ended without a stop signal.
     pub(super) fn has_failed(&self) -> bool {
         self.task.is_finished()
     }
@@ -89,7 +91,7 @@ impl Http {
 fn for_health(options: &ServerOptions) -> ServerOptions {
     ServerOptions {
         tokens: Vec::new(),
-        agents_have_tokens: false,
+        apps_have_tokens: false,
         allow_anonymous: true,
         allow_plain_http: true,
         allowed_hosts: vec!["*".to_owned()],

@@ -20,8 +20,8 @@ pub(super) async fn nothing_is_due(worker: &WorkerHandle, store: &dyn Store) {
         match is_done(worker, store).await {
             Ok(true) => return,
             Ok(false) => {}
-            // The worker says so too, and goes on when the database is back.
-            Err(error) => tracing::debug!("cannot tell what is due: {error}"),
+            // The worker logs it too, and continues when the database is back.
+            Err(error) => tracing::debug!("cannot read what is due: {error}"),
         }
     }
 }
@@ -35,7 +35,7 @@ async fn is_done(worker: &WorkerHandle, store: &dyn Store) -> Result<bool> {
     if queues.iter().any(is_busy) {
         return Ok(false);
     }
-    // What silent workers held is due too, and the first claim may not have been made yet.
+    // Messages of expired leases are due too, and the first claim may not have been made yet.
     store.expire(LEASES_MAX).await?;
     let is_let_through =
         |queue: &&consign_worker::QueueStatus| !queue.paused && queue.breaker != BreakerState::Open;

@@ -5,10 +5,12 @@ use std::time::Duration;
 use consign_kernel::Error;
 use tokio::time::{Instant, sleep};
 
-use super::{memory, orders, own_queue::Put, payments, queues, systemd::Systemd};
+use consign_app::queue::PutResult;
+
+use super::{NamedService, queues, systemd::Systemd};
 use crate::{
-    config::Config,
-    database::{self, Address, Opened, Reach},
+    config::{Config, Settings},
+    database::{self, Address, Apps, Database, Reach},
     failure::Failure,
     output::Output,
 };
@@ -16,18 +18,10 @@ use crate::{
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Short, so that a database that comes back is noticed.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How often to say that we are still waiting.
+/// How often the wait is logged.
 const SAY_EVERY: Duration = Duration::from_secs(30);
-/// What the service manager is asked for while we wait.
+/// The time requested of the service manager while waiting.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What is this process's business, as far as the database lets it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Has {
-    pub(super) orders: bool,
-    pub(super) payments: bool,
-    pub(super) memory: bool,
-}
 
 /// What it takes to open the database of a service.
 pub(super) struct Opening<'a> {
@@ -35,16 +29,18 @@ pub(super) struct Opening<'a> {
     pub(super) reach: Reach,
     pub(super) migrate: bool,
     pub(super) config: &'a Config,
+    pub(super) settings: &'a Settings,
+    pub(super) services: &'a [NamedService],
     pub(super) out: Output,
     pub(super) systemd: &'a Systemd,
 }
 
 impl Opening<'_> {
     /// The database with the queues of the configuration in it. Waits for a server that does not
-    /// answer; gives up only where waiting would not help.
+    /// answer; fails only where waiting would not help.
     ///
-    /// The second half of the answer says what is done here besides.
-    pub(super) async fn open(&self) -> Result<(Opened, Has), Failure> {
+    /// The second half of the answer names the apps whose queue this login cannot create or work.
+    pub(super) async fn open(&self) -> Result<(Database, Vec<&'static str>), Failure> {
         let mut pause = PAUSE_MIN;
         let mut said: Option<Instant> = None;
         loop {
@@ -68,50 +64,50 @@ impl Opening<'_> {
         }
     }
 
-    async fn try_open(&self) -> Result<(Opened, Has), Failure> {
+    async fn try_open(&self) -> Result<(Database, Vec<&'static str>), Failure> {
+        let apps = Apps::of(self.config);
         if self.migrate {
-            database::migrate(self.address).await?;
+            database::migrate(self.address, &apps).await?;
         }
-        let opened = database::open(self.address, &self.reach, self.out).await?;
-        let changed = queues::put(&*opened.store, self.config).await;
+        let opened = database::open(self.address, &apps, &self.reach, self.out).await?;
+        let changed = queues::put(&*opened.store, self.config, self.settings).await;
         let mut changed = changed.map_err(lacking)?;
-        let orders = orders::put(&*opened.store, self.config).await?;
-        let payments = payments::put(&*opened.store, self.config).await?;
-        let memory = memory::put(&*opened.store, self.config).await?;
-        let is_ours = |put: &Put| !matches!(put, Put::LeftToOthers | Put::NotGranted);
-        let has = Has {
-            orders: is_ours(&orders),
-            payments: is_ours(&payments),
-            memory: is_ours(&memory),
-        };
-        for (put, what, role) in [
-            (orders, "orders", "consign_order_server"),
-            (payments, "payments", "symphony_executor"),
-            (memory, "memories", "consign_gateway"),
-        ] {
-            match put {
-                Put::Set(queue) => changed.push(queue),
-                Put::AsItIs => {}
-                Put::LeftToOthers => tracing::info!(
-                    "no {what} are taken or sent here: making their queue needs the role \
-                     consign_operator, and nobody has made it"
-                ),
-                Put::NotGranted => {
-                    tracing::info!("no {what} are taken or sent here: that needs the role {role}");
+        let mut left_out = Vec::new();
+        for app in self.config.apps() {
+            let name = app.name();
+            let Some(queue) = app.queue(self.config) else {
+                continue;
+            };
+            match queue.put(&*opened.store, self.config).await? {
+                PutResult::Set(queue) => changed.push(queue),
+                PutResult::AsItIs => {}
+                PutResult::LeftToOthers => {
+                    left_out.push(name);
+                    tracing::info!(
+                        "the app {name} is not served: its queue does not exist, and creating it \
+                         needs the role consign_operator"
+                    );
+                }
+                PutResult::NotGranted => {
+                    left_out.push(name);
+                    let mut services = self.services.iter();
+                    let service = services.find(|(other, _)| *other == name);
+                    let role = service.map_or("consign_worker", |(_, service)| service.role());
+                    tracing::info!("the app {name} is not served: that needs the role {role}");
                 }
             }
         }
         for queue in changed {
-            tracing::info!(%queue, "queue {queue} is set as the configuration says");
+            tracing::info!(%queue, "queue {queue} was set from the configuration");
         }
-        Ok((opened, has))
+        Ok((opened, left_out))
     }
 
     /// A server may come; a file does not. A schema that does not fit is waited for where the
-    /// settings say so.
+    /// settings allow it.
     fn may_pass(&self, failure: &Failure) -> bool {
         let server = matches!(self.address, Address::Postgres { .. });
-        let waits_for_schema = !self.config.settings.database.check_on_start;
+        let waits_for_schema = !self.settings.database.check_on_start;
         match failure.code() {
             Some("database_unavailable") => server,
             Some("schema_mismatch") => waits_for_schema,
@@ -120,7 +116,7 @@ impl Opening<'_> {
     }
 }
 
-/// A login that may not even look at queues is told what the whole process needs.
+/// The error for a login without rights on queues names what the whole process needs.
 fn lacking(error: Error) -> Failure {
     let is_forbidden = matches!(error, Error::Forbidden { .. });
     let failure = Failure::from(error);

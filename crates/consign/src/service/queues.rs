@@ -5,23 +5,27 @@ use consign_sinks::SinkConfig;
 use consign_worker::QueueWork;
 
 use crate::{
-    config::{Config, Origin, QueueConfig},
+    config::{Config, Origin, QueueConfig, Settings},
     failure::{Exit, Failure},
 };
 
 /// Who changes queues on behalf of the file, in the audit.
 const ACTOR: &str = "config file";
 
-/// Writes what the configuration says about its queues, where the database says something else, and
+/// Writes the configured policies of queues where the database differs, and
 /// answers with the queues that were changed.
-pub(crate) async fn put(store: &dyn Store, config: &Config) -> Result<Vec<QueueName>, Error> {
+pub(crate) async fn put(
+    store: &dyn Store,
+    config: &Config,
+    settings: &Settings,
+) -> Result<Vec<QueueName>, Error> {
     let said = match &config.file {
-        Some(file) => format!("{} says so", file.display()),
+        Some(file) => format!("{} sets it", file.display()),
         None => "a queue to try things with".to_owned(),
     };
     let by = By::new(ACTOR, &said);
     let mut changed = Vec::new();
-    for queue in &config.settings.queues {
+    for queue in &settings.queues {
         let before = store.queue(&queue.name).await?;
         let policy = match &before {
             Some(before) => queue.policy(&before.policy),
@@ -36,12 +40,12 @@ pub(crate) async fn put(store: &dyn Store, config: &Config) -> Result<Vec<QueueN
     Ok(changed)
 }
 
-/// A login that may not set queues is told what would help.
+/// The error for a login that may not set queues names the remedy.
 fn explained(error: Error, queue: &QueueName) -> Error {
     match error {
         Error::Forbidden { what } => Error::Forbidden {
             what: format!(
-                "queue {queue} is not as the configuration says, and setting it needs the role \
+                "queue {queue} differs from the configuration, and changing it needs the role \
                  consign_operator: let an operator set it, or take its policy out of the \
                  configuration ({what})"
             ),
@@ -54,14 +58,14 @@ fn explained(error: Error, queue: &QueueName) -> Error {
 ///
 /// Each has an instance of its own, because sinks name the queue in what they send; but those with
 /// equal settings deliver to the same place, which is up or down for all of them.
-pub(crate) async fn work(config: &Config) -> Result<Vec<QueueWork>, Failure> {
+pub(crate) async fn work(config: &Config, settings: &Settings) -> Result<Vec<QueueWork>, Failure> {
     let (mut work, mut wrong) = (Vec::new(), Vec::new());
     let mut before: Vec<(&QueueName, &SinkConfig)> = Vec::new();
-    for queue in &config.settings.queues {
-        let Some(settings) = &queue.sink else {
+    for queue in &settings.queues {
+        let Some(sink_config) = &queue.sink else {
             continue;
         };
-        let sink = match settings.build(&queue.name).await {
+        let sink = match sink_config.build(&queue.name).await {
             Ok(sink) => sink,
             Err(error) => {
                 let place = place(config, queue);
@@ -69,12 +73,12 @@ pub(crate) async fn work(config: &Config) -> Result<Vec<QueueWork>, Failure> {
                 continue;
             }
         };
-        let twin = before.iter().find(|(_, other)| *other == settings);
+        let twin = before.iter().find(|(_, other)| *other == sink_config);
         work.push(QueueWork {
             same_destination_as: twin.map(|(name, _)| (*name).clone()),
             ..QueueWork::new(queue.name.clone(), sink)
         });
-        before.push((&queue.name, settings));
+        before.push((&queue.name, sink_config));
     }
     if !wrong.is_empty() {
         return Err(Failure::new(Exit::Usage, "config", wrong.join("\n")));

@@ -11,17 +11,17 @@ const FIRST_STEP: u32 = 1;
 /// How rarely to look again whether the login may by now.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(600);
 
-/// Steps redrives until it is dropped. A login without the right to says so once and leaves them
+/// Steps redrives until it is dropped. Without the right to, it logs that once and leaves them
 /// to processes that have it.
 pub(super) async fn run(store: Arc<dyn Store>, state: AppState) {
     let mut looks = interval(FORBIDDEN_PAUSE);
-    let mut is_told = false;
+    let mut is_logged = false;
     loop {
         looks.tick().await;
         let Err(Error::Forbidden { what }) = store.step_redrive(FIRST_STEP).await else {
             break;
         };
-        if !mem::replace(&mut is_told, true) {
+        if !mem::replace(&mut is_logged, true) {
             tracing::info!(
                 "redrives are left to others: moving them needs the role consign_operator ({what})"
             );

@@ -1,10 +1,12 @@
 //! SIGHUP: the configuration is read again. Policies change at once; the rest needs a restart, and
-//! that is said.
+//! those are logged.
 
 use consign_kernel::{Error, QueueName, Store};
 
-use super::{memory, orders, own_queue::Put, payments, queues};
-use crate::config::{Config, Sources};
+use consign_app::queue::PutResult;
+
+use super::queues;
+use crate::config::{Config, Settings, Sources};
 
 /// Reads the configuration again and applies what can be. A configuration that does not fit is
 /// logged and changes nothing.
@@ -12,7 +14,10 @@ pub(super) async fn reload(config: &mut Config, sources: &Sources, store: &dyn S
     let fresh = match Config::load(sources) {
         Ok(fresh) => fresh,
         Err(failure) => {
-            tracing::error!("the configuration was not taken: {}", failure.message());
+            tracing::error!(
+                "the new configuration was not applied: {}",
+                failure.message()
+            );
             return;
         }
     };
@@ -28,7 +33,7 @@ pub(super) async fn reload(config: &mut Config, sources: &Sources, store: &dyn S
             );
         }
         Err(error) => {
-            tracing::error!("the configuration was not taken: {error}");
+            tracing::error!("the new configuration was not applied: {error}");
             return;
         }
     }
@@ -36,21 +41,19 @@ pub(super) async fn reload(config: &mut Config, sources: &Sources, store: &dyn S
     if !restart.is_empty() {
         tracing::warn!("these changes need a restart: {}", restart.join(", "));
     }
-    // What needs a restart stays different, so that it is said again the next time.
+    // What needs a restart stays different, so that it is logged again the next time.
     config.take_policies(fresh);
 }
 
 /// Writes the policies of all queues; answers with those that were changed.
 async fn put(store: &dyn Store, config: &Config) -> Result<Vec<QueueName>, Error> {
-    let mut changed = queues::put(store, config).await?;
-    let puts = [
-        orders::put(store, config).await?,
-        payments::put(store, config).await?,
-        memory::put(store, config).await?,
-    ];
-    changed.extend(puts.into_iter().filter_map(|put| match put {
-        Put::Set(queue) => Some(queue),
-        Put::AsItIs | Put::LeftToOthers | Put::NotGranted => None,
-    }));
+    let settings = Settings::of(config)
+        .map_err(|failure| Error::invalid("the configuration", failure.message().to_owned()))?;
+    let mut changed = queues::put(store, config, &settings).await?;
+    for queue in config.apps().filter_map(|app| app.queue(config)) {
+        if let PutResult::Set(queue) = queue.put(store, config).await? {
+            changed.push(queue);
+        }
+    }
     Ok(changed)
 }

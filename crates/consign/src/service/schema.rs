@@ -7,7 +7,7 @@ use std::{
 
 use consign_kernel::Result;
 
-use crate::database::{self, Address};
+use crate::database::{self, Address, Apps};
 
 /// The check needs a connection of its own; probes may come more often.
 const GOOD_FOR: Duration = Duration::from_secs(5);
@@ -16,14 +16,19 @@ const GOOD_FOR: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(super) struct Check {
     address: Address,
+    apps: Apps,
     good_at: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Check {
-    pub(super) fn new(address: Address) -> Self {
+    pub(super) fn new(address: Address, apps: Apps) -> Self {
         // The database was just opened, and that includes this check.
         let good_at = Arc::new(Mutex::new(Some(Instant::now())));
-        Self { address, good_at }
+        Self {
+            address,
+            apps,
+            good_at,
+        }
     }
 
     pub(super) async fn fits(self) -> Result<()> {
@@ -32,7 +37,7 @@ impl Check {
         if good_at.is_some_and(|at| at.elapsed() < GOOD_FOR) {
             return Ok(());
         }
-        let fits = database::schema(&self.address).await?.check();
+        let fits = database::schema(&self.address, &self.apps).await?.check();
         *self.lock() = fits.is_ok().then(Instant::now);
         fits
     }

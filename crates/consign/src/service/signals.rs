@@ -1,4 +1,4 @@
-//! Being told to stop, and to read the configuration again.
+//! Signals: stop, and reload the configuration.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Exit;
 
-/// What somebody told the process.
+/// The action of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// To end; the exit code is for one who says it twice.
+pub(crate) enum SignalAction {
+    /// Stop; the exit code is that of a second one.
     Stop(Exit),
     /// To read the configuration again.
     Reload,
@@ -34,16 +34,16 @@ impl Signals {
     }
 
     /// The next one.
-    pub(crate) async fn next(&mut self) -> Told {
+    pub(crate) async fn next(&mut self) -> SignalAction {
         tokio::select! {
             biased;
-            _ = self.terminate.recv() => Told::Stop(Exit::Terminated),
-            _ = self.interrupt.recv() => Told::Stop(Exit::Interrupted),
-            _ = self.hangup.recv() => Told::Reload,
+            _ = self.terminate.recv() => SignalAction::Stop(Exit::Terminated),
+            _ = self.interrupt.recv() => SignalAction::Stop(Exit::Interrupted),
+            _ = self.hangup.recv() => SignalAction::Reload,
         }
     }
 
-    /// The next one that asks to end. One that asks to read the configuration stays for `next`.
+    /// The next stop signal. A reload signal stays for `next`.
     pub(crate) async fn stop(&mut self) -> Exit {
         tokio::select! {
             _ = self.terminate.recv() => Exit::Terminated,

@@ -1,4 +1,4 @@
-//! Telling systemd how it goes, as `sd_notify` does: datagrams to the socket it names.
+//! Notifications to systemd as `sd_notify` sends them: datagrams to the socket it names.
 
 #[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt;
@@ -16,7 +16,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Systemd {
     socket: Option<UnixDatagram>,
-    /// How often it wants to hear that we are alive.
+    /// The watchdog interval it requests.
     watchdog: Option<Duration>,
 }
 
@@ -41,18 +41,18 @@ impl Systemd {
         }
     }
 
-    /// How often to say that all is well: twice as often as the manager asks for.
+    /// How often to feed the watchdog: twice as often as the manager requests.
     pub(crate) fn watchdog_interval(&self) -> Option<Duration> {
         self.socket.as_ref()?;
         self.watchdog.map(|every| every / 2)
     }
 
     pub(crate) fn ready(&self, status: &str) {
-        self.say(&format!("READY=1\nSTATUS={status}"));
+        self.notify(&format!("READY=1\nSTATUS={status}"));
     }
 
     pub(crate) fn alive(&self) {
-        self.say("WATCHDOG=1");
+        self.notify("WATCHDOG=1");
     }
 
     /// Not ready yet, and not stuck either.
@@ -60,24 +60,24 @@ impl Systemd {
         self.extend(&format!("STATUS={status}"), patience);
     }
 
-    /// On the way out; asks for this much time.
+    /// Stopping; requests this much time.
     pub(crate) fn stopping(&self, patience: Duration) {
         self.extend("STOPPING=1\nSTATUS=draining", patience);
     }
 
     fn extend(&self, state: &str, patience: Duration) {
-        self.say(&format!(
+        self.notify(&format!(
             "{state}\nEXTEND_TIMEOUT_USEC={}",
             patience.as_micros()
         ));
     }
 
-    fn say(&self, state: &str) {
+    fn notify(&self, state: &str) {
         let Some(socket) = &self.socket else {
             return;
         };
         if let Err(error) = socket.send(state.as_bytes()) {
-            tracing::debug!("the service manager did not hear {state:?}: {error}");
+            tracing::debug!("the service manager did not receive {state:?}: {error}");
         }
     }
 }

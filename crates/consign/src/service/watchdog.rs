@@ -1,4 +1,4 @@
-//! Telling the service manager that the claim loops are alive.
+//! Feeds the service manager's watchdog while the claim loops run.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::{task::JoinHandle, time::interval};
 
 use super::systemd::Systemd;
 
-/// Says so until it is dropped.
+/// Feeds it until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     systemd: Arc<Systemd>,

@@ -11,37 +11,37 @@ use crate::{
 };
 
 /// One of the listeners to spans and events.
-pub(super) type Boxed = Box<dyn Layer<Registry> + Send + Sync>;
+pub(super) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Spans that are there for traces. Lines carry their own fields, so making these for every
 /// delivery only to log would be waste.
 const SPANS: &[&str] = &["consign_worker::deliver", "consign::http"];
 
-/// What says more of every request than its log line would, unless somebody asks for it.
-const TALKATIVE: &str = "rmcp";
+/// Targets that log several lines per request; off unless the filter names them.
+const VERBOSE: &str = "rmcp";
 
 /// Starts logging as the settings say.
 pub(super) fn start(settings: &Settings, traces: &Traces) -> Result<(), Failure> {
     let variable = std::env::var("RUST_LOG")
         .ok()
         .filter(|text| !text.is_empty());
-    let (said, origin) = match &variable {
+    let (text, origin) = match &variable {
         Some(text) => (text.as_str(), "RUST_LOG"),
         None => (settings.log.filter.as_str(), "log.filter"),
     };
-    let mut filter = EnvFilter::builder().parse(said).map_err(|error| {
-        let message = format!("{origin}: {said:?} is not a filter: {error}");
+    let mut filter = EnvFilter::builder().parse(text).map_err(|error| {
+        let message = format!("{origin}: {text:?} is not a filter: {error}");
         Failure::new(Exit::Usage, "config", message)
     })?;
-    for spans in SPANS.iter().filter(|spans| !said.contains(**spans)) {
+    for spans in SPANS.iter().filter(|spans| !text.contains(**spans)) {
         let off = format!("{spans}=off").parse();
         filter = filter.add_directive(off.expect("invariant: a directive as the crate documents"));
     }
-    if !said.contains(TALKATIVE) {
-        let less = format!("{TALKATIVE}=error").parse();
+    if !text.contains(VERBOSE) {
+        let less = format!("{VERBOSE}=error").parse();
         filter = filter.add_directive(less.expect("invariant: a directive as the crate documents"));
     }
-    let lines: Boxed = match settings.log.format {
+    let lines: BoxedLayer = match settings.log.format {
         LogFormat::Text => tracing_subscriber::fmt::layer()
             .with_writer(io::stderr)
             .with_ansi(false)
@@ -69,7 +69,7 @@ fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
         let place = place.unwrap_or_default();
-        // What a panic says may quote data; where it happened is enough to find it.
+        // A panic message may quote data; its location is enough to find it.
         tracing::error!(place, "panicked at {place}");
     }));
 }

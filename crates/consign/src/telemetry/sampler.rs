@@ -2,71 +2,55 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use consign_kernel::{Counts, Error, PAGE_ENTRIES_MAX, Queue, QueueName, Store, Totals};
-use consign_orders::Ledger;
+use consign_app::AppService;
+use consign_kernel::{Counts, Error, PAGE_ENTRIES_MAX, Queue, QueueName, Totals};
 use jiff::Timestamp;
 use metrics::gauge;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use super::metrics::{
-    DATABASE_UP, MESSAGES, OLDEST_READY_AGE_SECONDS, OUTBOX_PENDING_COUNT, QUEUES,
+use super::{
+    growth::GrowthGauges,
+    metrics::{DATABASE_UP, MESSAGES, OLDEST_READY_AGE_SECONDS, OUTBOX_PENDING_COUNT, QUEUES},
 };
-use crate::database::Opened;
+use crate::database::Database;
 
 /// A database that takes longer than this to count does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// With more queues than this, all of them are counted as one: a gauge for each would be a page that no
 /// scraper reads.
 const QUEUES_MAX: u32 = PAGE_ENTRIES_MAX;
-/// The queue that stands for all; no queue can have this name.
-const ALL_QUEUES: &str = "_all";
+/// The label of all queues together; no queue can have this name.
+pub(super) const ALL_QUEUES: &str = "_all";
 /// How rarely a login that may not count looks whether it may by now.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(600);
 
-/// What is counted.
-pub(crate) struct Sampled {
-    store: Arc<dyn Store>,
-    /// Where there are orders.
-    ledger: Option<Arc<dyn Ledger>>,
-}
-
-impl From<Opened> for Sampled {
-    fn from(opened: Opened) -> Self {
-        Self {
-            store: opened.store,
-            ledger: Some(opened.ledger),
-        }
-    }
-}
-
-impl From<Arc<dyn Store>> for Sampled {
-    fn from(store: Arc<dyn Store>) -> Self {
-        let ledger = None;
-        Self { store, ledger }
-    }
-}
-
 /// Counts the queues now and then, for the metrics.
 pub(crate) struct Sampler {
-    sampled: Sampled,
+    database: Database,
+    apps: Vec<Arc<dyn AppService>>,
     every: Duration,
     /// What the recorder needs done from time to time.
     upkeep: Box<dyn Fn() + Send + Sync>,
     /// Queues that were counted before; one that is gone is set to nothing.
     seen: BTreeSet<String>,
+    growth: GrowthGauges,
 }
 
 impl Sampler {
     pub(crate) fn new(
-        sampled: Sampled,
+        database: Database,
+        apps: Vec<Arc<dyn AppService>>,
         every: Duration,
+        growth: GrowthGauges,
         upkeep: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         Self {
-            sampled,
+            database,
+            apps,
             every,
             upkeep: Box::new(upkeep),
             seen: BTreeSet::new(),
+            growth,
         }
     }
 
@@ -75,7 +59,7 @@ impl Sampler {
         let mut ticks = interval(self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut was_up = true;
-        // When the login was last told that it may not.
+        // When the missing right was last logged.
         let mut forbidden_at: Option<Instant> = None;
         loop {
             ticks.tick().await;
@@ -86,7 +70,7 @@ impl Sampler {
             };
             let why = match looked {
                 Ok(()) => None,
-                Err(Trouble::Forbidden(what)) => {
+                Err(SampleError::Forbidden(what)) => {
                     if forbidden_at.is_none() {
                         tracing::info!(
                             "the queues are not counted: that needs the role consign_auditor ({what})"
@@ -95,10 +79,10 @@ impl Sampler {
                     forbidden_at = Some(Instant::now());
                     None
                 }
-                Err(Trouble::Down(why)) => Some(why),
+                Err(SampleError::Down(why)) => Some(why),
             };
             gauge!(DATABASE_UP).set(f64::from(u8::from(why.is_none())));
-            // Once: the workers say it too, and it may last for hours.
+            // Once: the workers log it too, and it may last for hours.
             if let Some(why) = why.as_ref().filter(|_| was_up) {
                 tracing::warn!("the queues cannot be counted: {why}");
             }
@@ -106,26 +90,28 @@ impl Sampler {
         }
     }
 
-    async fn count(&mut self) -> Result<(), Trouble> {
-        let totals = within_patience(self.sampled.store.totals()).await?;
+    async fn count(&mut self) -> Result<(), SampleError> {
+        let totals = within_patience(self.database.store.totals()).await?;
         gauge!(QUEUES).set(totals.queues as f64);
         let queues = if totals.queues <= QUEUES_MAX.into() {
-            within_patience(self.sampled.store.queues(None, QUEUES_MAX)).await?
+            within_patience(self.database.store.queues(None, QUEUES_MAX)).await?
         } else {
             Vec::new()
         };
         self.record(&queues, &totals);
-        if let Some(ledger) = &self.sampled.ledger {
-            within_patience(consign_orders::metrics::sample(&**ledger)).await?;
+        let growth = within_patience(self.database.store.growth()).await?;
+        self.growth.show(&growth);
+        for app in &self.apps {
+            within_patience(app.sample(&self.database)).await?;
         }
         Ok(())
     }
 
     /// The least that shows whether the database answers.
-    async fn is_there(&self) -> Result<(), Trouble> {
+    async fn is_there(&self) -> Result<(), SampleError> {
         let queue: QueueName = "default".parse().expect("invariant: a queue name");
-        match within_patience(self.sampled.store.queue(&queue)).await {
-            Ok(_) | Err(Trouble::Forbidden(_)) => Ok(()),
+        match within_patience(self.database.store.queue(&queue)).await {
+            Ok(_) | Err(SampleError::Forbidden(_)) => Ok(()),
             Err(down) => Err(down),
         }
     }
@@ -170,17 +156,19 @@ fn record_queue(queue: &str, counts: &Counts, now: Timestamp) {
 }
 
 /// Why the queues were not counted.
-enum Trouble {
+enum SampleError {
     /// The database answers, but the login may not.
     Forbidden(String),
     Down(String),
 }
 
-async fn within_patience<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, Trouble> {
+async fn within_patience<T>(
+    asked: impl Future<Output = Result<T, Error>>,
+) -> Result<T, SampleError> {
     match timeout(PATIENCE, asked).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(Error::Forbidden { what })) => Err(Trouble::Forbidden(what)),
-        Ok(Err(error)) => Err(Trouble::Down(crate::failure::with_causes(&error))),
-        Err(_) => Err(Trouble::Down(format!("no answer within {PATIENCE:?}"))),
+        Ok(Err(Error::Forbidden { what })) => Err(SampleError::Forbidden(what)),
+        Ok(Err(error)) => Err(SampleError::Down(crate::failure::with_causes(&error))),
+        Err(_) => Err(SampleError::Down(format!("no answer within {PATIENCE:?}"))),
     }
 }

@@ -21,7 +21,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::{Layer, filter::Targets};
 
 use self::{client::Client, context::Headers};
-use super::{RequestHook, logs::Boxed};
+use super::{RequestHook, logs::BoxedLayer};
 use crate::{
     config::Settings,
     failure::{Exit, Failure},
@@ -44,10 +44,10 @@ pub(super) struct Traces {
 impl Traces {
     /// Starts where the settings or the variables name a collector.
     pub(super) fn start(settings: &Settings) -> Result<Self, Failure> {
-        let said = |name: &&str| std::env::var_os(name).is_some_and(|text| !text.is_empty());
+        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|text| !text.is_empty());
         let disabled = std::env::var("OTEL_SDK_DISABLED").is_ok_and(|word| word == "true");
         let endpoint = settings.telemetry.otlp_endpoint.as_deref();
-        if disabled || (endpoint.is_none() && !ENDPOINTS.iter().any(said)) {
+        if disabled || (endpoint.is_none() && !ENDPOINTS.iter().any(is_set)) {
             return Ok(Self { provider: None });
         }
         let refuse = |error: &dyn std::fmt::Display| {
@@ -63,7 +63,7 @@ impl Traces {
         }
         let exporter = exporter.build().map_err(|error| refuse(&error))?;
         let mut resource = Resource::builder();
-        if !said(&"OTEL_SERVICE_NAME") {
+        if !is_set(&"OTEL_SERVICE_NAME") {
             resource = resource.with_service_name("consign");
         }
         let provider = SdkTracerProvider::builder()
@@ -76,13 +76,10 @@ impl Traces {
     }
 
     /// Hands finished spans to the collector.
-    pub(super) fn layer(&self) -> Option<Boxed> {
+    pub(super) fn layer(&self) -> Option<BoxedLayer> {
         let tracer = self.provider.as_ref()?.tracer("consign");
-        let ours = Targets::new()
-            .with_target("consign", tracing::Level::INFO)
-            .with_target("consign_worker", tracing::Level::INFO)
-            .with_target("consign_server", tracing::Level::INFO)
-            .with_target("consign_orders", tracing::Level::INFO);
+        // A prefix: of the crates of the engine and of every app.
+        let ours = Targets::new().with_target("consign", tracing::Level::INFO);
         let layer = tracing_opentelemetry::layer()
             .with_tracer(tracer)
             .with_location(false)

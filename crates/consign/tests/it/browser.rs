@@ -10,10 +10,10 @@ use crate::{
     support::Consign,
 };
 
-mod doors;
 mod flow;
 mod hostile;
 mod keyboard;
+mod login;
 mod looks;
 mod redrive;
 mod unscripted;
@@ -22,30 +22,30 @@ mod unscripted;
 macro_rules! on_stores {
     ($($test:ident),+ $(,)?) => {
         $(mod $test {
-            use crate::browser::Ground;
+            use crate::browser::TestDatabaseConfig;
 
             #[tokio::test]
             async fn sqlite() {
-                super::$test(Ground::sqlite()).await;
+                super::$test(TestDatabaseConfig::sqlite()).await;
             }
 
             #[tokio::test]
             async fn postgres() {
-                super::$test(Ground::postgres().await).await;
+                super::$test(TestDatabaseConfig::postgres().await).await;
             }
         })+
     };
 }
 use on_stores;
 
-/// What a service stands on.
-struct Ground {
+/// The database of a service.
+struct TestDatabaseConfig {
     consign: Consign,
-    /// Dropped together with the desk.
+    /// Dropped together with the fixture.
     database: Option<TestDatabase>,
 }
 
-impl Ground {
+impl TestDatabaseConfig {
     fn sqlite() -> Self {
         Self {
             consign: Consign::new(),
@@ -54,8 +54,10 @@ impl Ground {
     }
 
     async fn postgres() -> Self {
-        let migrations = crate::support::postgres_options("").migrations();
-        let texts = migrations.iter().map(|migration| migration.sql);
+        let texts = crate::support::postgres_options("")
+            .migrations()
+            .into_iter()
+            .map(|migration| migration.sql);
         let template = format!("consign_{}", fingerprint(texts));
         let fill = async |url: &str| {
             migrate(&crate::support::postgres_options(url))
@@ -72,25 +74,25 @@ impl Ground {
 }
 
 /// A service with a browser in front of it.
-struct Desk {
+struct BrowserFixture {
     browser: Browser,
     service: Service,
     consign: Consign,
     _database: Option<TestDatabase>,
 }
 
-impl Desk {
+impl BrowserFixture {
     /// With a database of its own.
     async fn new(configuration: &str) -> Self {
-        Self::on(Ground::sqlite(), configuration).await
+        Self::on(TestDatabaseConfig::sqlite(), configuration).await
     }
 
-    async fn on(ground: Ground, configuration: &str) -> Self {
+    async fn on(ground: TestDatabaseConfig, configuration: &str) -> Self {
         Self::with(Browser::start().await, ground, configuration).await
     }
 
-    async fn with(browser: Browser, ground: Ground, configuration: &str) -> Self {
-        let Ground { consign, database } = ground;
+    async fn with(browser: Browser, ground: TestDatabaseConfig, configuration: &str) -> Self {
+        let TestDatabaseConfig { consign, database } = ground;
         consign.configure(configuration);
         Self {
             browser,
@@ -149,9 +151,9 @@ impl Desk {
         assert_eq!(same, true, "it was the page itself that changed");
     }
 
-    /// Loads the page again until it shows these words, as somebody without scripts does.
+    /// Loads the page again until it shows these words, as without scripts.
     async fn shows(&self, css: &str, words: &str) {
-        eventually(&format!("{css} says {words:?}"), SOON, async || {
+        eventually(&format!("{css} shows {words:?}"), SOON, async || {
             self.browser.reload().await;
             let look = "return [...document.querySelectorAll(arguments[0])]\
                         .some(it => it.innerText.includes(arguments[1]))";

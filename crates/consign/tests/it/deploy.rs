@@ -1,19 +1,18 @@
-//! The dashboard, the alerts and the documentation speak of metrics that exist, and of all of them.
+//! The dashboard, the alerts and the documentation name metrics that exist, and all of them.
 
 use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use serde_json::Value;
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -48,13 +47,15 @@ fn names_in(text: &str) -> BTreeSet<String> {
 fn emitted() -> BTreeSet<String> {
     let sources = [
         "crates/worker/src/metrics.rs",
+        "crates/retention/src/metrics.rs",
         "crates/server/src/metrics.rs",
         "apps/orders/src/metrics.rs",
         "apps/payments/src/metrics.rs",
         "apps/memory/src/metrics.rs",
-        "crates/consign/src/service/scm/metrics.rs",
+        "apps/scm/app/src/app/service/metrics.rs",
         "crates/consign/src/telemetry/metrics.rs",
-        "crates/consign/src/telemetry/aliases.rs",
+        "crates/app/src/aliases.rs",
+        "apps/orders/src/app/aliases.rs",
     ];
     let mut names = BTreeSet::new();
     for path in sources {
@@ -68,7 +69,7 @@ fn emitted() -> BTreeSet<String> {
     names
 }
 
-/// A histogram is asked for by the names of its parts.
+/// A histogram is queried by the names of its parts.
 fn without_suffix(name: &str) -> &str {
     ["_bucket", "_sum", "_count"]
         .iter()
@@ -76,7 +77,7 @@ fn without_suffix(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-fn assert_known(path: &str, text: &str) {
+pub(crate) fn assert_known(path: &str, text: &str) {
     let emitted = emitted();
     let known = |name: &String| emitted.contains(name) || emitted.contains(without_suffix(name));
     // The roles of the database have names like these.
@@ -132,44 +133,6 @@ fn the_alerts_ask_for_metrics_that_exist() {
     for part in ["expr:", "severity:", "summary:", "description:"] {
         assert_eq!(count(part), alerts, "every alert has its {part}");
     }
-}
-
-/// `promtool`, where scripts/test has put it, or from the path.
-fn promtool() -> PathBuf {
-    let told = std::env::var_os("CONSIGN_TEST_PROMTOOL").map(PathBuf::from);
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let cached = cache
-        .or_else(home)
-        .map(|cache| cache.join("consign/promtool-1/promtool"));
-    let mut known = told.into_iter().chain(cached);
-    known
-        .find(|path| path.exists())
-        .unwrap_or_else(|| "promtool".into())
-}
-
-/// Every alert fires and is silent just before: as Prometheus itself says.
-#[test]
-fn the_alerts_fire_when_they_should() {
-    let tests = read("deploy/alerts_test.yaml");
-    let alerts = read("deploy/alerts.yaml");
-    let names = alerts
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("- alert: "));
-    for name in names {
-        let tested = tests.matches(&format!("alertname: {name}\n")).count();
-        assert!(tested >= 2, "{name} is tested {tested} times");
-    }
-    assert_known("deploy/alerts_test.yaml", &tests);
-    let rules = root().join("deploy/alerts_test.yaml");
-    let ran = Command::new(promtool())
-        .args(["test", "rules"])
-        .arg(rules)
-        .output()
-        .expect("promtool: run scripts/require promtool, or scripts/test, which does");
-    let said = String::from_utf8_lossy(&ran.stdout);
-    let failed = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{said}{failed}");
 }
 
 #[test]

@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use consign_postgres::migrate;
-use consign_testkit::{TestDatabase, eventually};
+use consign_testkit::eventually;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::{
-    receiver::{Mood, Receiver},
+    receiver::{Receiver, ReplyMode},
     service::{SOON, Service, fill, unfinished},
-    support::Consign,
+    support::{Consign, migrated_database},
 };
 
 const MESSAGES: usize = 400;
@@ -17,7 +16,7 @@ const MESSAGES: usize = 400;
 #[tokio::test]
 async fn draining_under_load_delivers_nothing_twice() {
     let consign = Consign::new();
-    let receiver = Receiver::start(Mood::Takes(Duration::from_millis(15))).await;
+    let receiver = Receiver::start(ReplyMode::Takes(Duration::from_millis(15))).await;
     consign.configure(&format!(
         "[queues.events]\nconcurrency = 20\n[queues.events.sink]\n{}",
         receiver.sink()
@@ -44,7 +43,7 @@ async fn draining_under_load_delivers_nothing_twice() {
 #[tokio::test]
 async fn a_worker_without_file_descriptors_burns_no_tries() {
     let consign = Consign::new();
-    let receiver = Receiver::start(Mood::Takes(Duration::ZERO)).await;
+    let receiver = Receiver::start(ReplyMode::Takes(Duration::ZERO)).await;
     consign.configure(&format!(
         "[queues.events]\nattempts_max = 1\n[queues.events.sink]\n{}",
         receiver.sink()
@@ -83,15 +82,9 @@ async fn a_worker_without_file_descriptors_burns_no_tries() {
 #[tokio::test]
 async fn a_killed_workers_messages_are_delivered_by_another_within_its_lease_and_a_second() {
     const LEASE: Duration = Duration::from_millis(2_000);
-    let database = TestDatabase::create(async |url| {
-        migrate(&crate::support::postgres_options(url))
-            .await
-            .map(drop)
-            .unwrap()
-    })
-    .await;
+    let database = migrated_database().await;
     let consign = Consign::at(database.url());
-    let receiver = Receiver::start(Mood::Hangs).await;
+    let receiver = Receiver::start(ReplyMode::Hangs).await;
     consign.configure(&format!(
         "[queues.events]\nlease_ttl_ms = {}\ntimeout_ms = 60000\n[queues.events.sink]\n{}",
         LEASE.as_millis(),
@@ -101,8 +94,8 @@ async fn a_killed_workers_messages_are_delivered_by_another_within_its_lease_and
     fill(&consign, "events", 5);
     receiver.began(5).await;
     let heir = Service::work(&consign, &[]).await;
-    receiver.set(Mood::Takes(Duration::ZERO));
-    // Whatever the victim was told by the receiver, it has no time to record.
+    receiver.set(ReplyMode::Takes(Duration::ZERO));
+    // The victim has no time to record the receiver's answers.
     victim.child.kill9();
     let killed = Instant::now();
     eventually("everything is delivered", SOON, async || {

@@ -200,7 +200,7 @@ fn lines_are_enqueued_in_batches() {
     assert_eq!(answers[1_201]["duplicate"], false, "it has no key");
 }
 
-/// What stands on line 3 of 4, what is said about it, and its code.
+/// Line 3 of 4, its error, and its code.
 fn check_bad_line(line: &[u8], code: &str, said: &str) {
     let consign = Consign::new();
     let good = b"{\"payload\": 1, \"key\": \"a\"}\n{\"payload\": 2}\n";

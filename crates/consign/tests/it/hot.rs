@@ -6,7 +6,7 @@ use consign_testkit::eventually;
 
 use crate::{
     http,
-    receiver::{Mood, Receiver},
+    receiver::{Receiver, ReplyMode},
     service::{SOON, Service, fill, unfinished},
     support::Consign,
 };
@@ -35,7 +35,7 @@ async fn a_paused_queue_rests_and_goes_on() {
 
 #[tokio::test]
 async fn concurrency_changes_by_command_and_by_file() {
-    let receiver = Receiver::start(Mood::Hangs).await;
+    let receiver = Receiver::start(ReplyMode::Hangs).await;
     let consign = Consign::new();
     let file = |concurrency: u32, filter: &str| {
         consign.configure(&format!(
@@ -63,10 +63,10 @@ async fn concurrency_changes_by_command_and_by_file() {
     consign.configure("[queues.events]\nconcurency = 9\n");
     service.signal("HUP");
     service
-        .logs("the configuration was not taken: consign.toml:2: queues.events.concurency")
+        .logs("the new configuration was not applied: consign.toml:2: queues.events.concurency")
         .await;
     file(5, "info");
-    receiver.set(Mood::Takes(Duration::ZERO));
+    receiver.set(ReplyMode::Takes(Duration::ZERO));
     eventually("all are delivered", SOON, async || {
         unfinished(&consign, "events") == 0
     })
@@ -95,10 +95,7 @@ async fn the_file_changes_a_queue_only_where_it_says_something_else() {
     }
     let shown = consign.json(["queues", "show", "events"]);
     assert_eq!(shown["policy"]["concurrency"], 7);
-    assert_eq!(
-        shown["policy"]["attempts_max"], 3,
-        "nothing is said about it"
-    );
+    assert_eq!(shown["policy"]["attempts_max"], 3, "not set");
     let service = Service::serve(&consign).await;
     let audit = http::get(service.address(), "/v1/audit").await;
     let by_file = audit.body.matches("config file").count();

@@ -35,7 +35,7 @@ pub(crate) async fn get(at: SocketAddr, path: &str) -> Answer {
     try_get(at, path).await.unwrap()
 }
 
-/// For asking somebody who may not be there.
+/// For a server that may not exist.
 pub(crate) async fn try_get(at: SocketAddr, path: &str) -> std::io::Result<Answer> {
     send(at, &format!("GET {path} HTTP/1.1\r\n"), "").await
 }
@@ -44,7 +44,7 @@ pub(crate) async fn post(at: SocketAddr, path: &str, body: &str) -> Answer {
     try_post(at, path, body).await.unwrap()
 }
 
-/// For asking somebody who may not answer.
+/// For a server that may not answer.
 pub(crate) async fn try_post(at: SocketAddr, path: &str, body: &str) -> std::io::Result<Answer> {
     let head = format!(
         "POST {path} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
@@ -55,9 +55,10 @@ pub(crate) async fn try_post(at: SocketAddr, path: &str, body: &str) -> std::io:
 
 pub(crate) async fn send(at: SocketAddr, head: &str, body: &str) -> std::io::Result<Answer> {
     let mut stream = TcpStream::connect(at).await?;
-    let host = match head.contains("\r\nhost: ") {
-        true => String::new(),
-        false => format!("host: {at}\r\n"),
+    let host = if head.contains("\r\nhost: ") {
+        String::new()
+    } else {
+        format!("host: {at}\r\n")
     };
     let request = format!("{head}{host}connection: close\r\n\r\n{body}");
     stream.write_all(request.as_bytes()).await?;

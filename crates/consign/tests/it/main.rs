@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a broken test bench is a failed test")]
 
+mod api;
 mod browser;
 mod config;
 mod database;
@@ -9,6 +10,7 @@ mod demo;
 mod deploy;
 mod drain;
 mod enqueue;
+mod erase;
 mod help;
 mod hot;
 mod http;
@@ -22,12 +24,15 @@ mod orders;
 mod otlp;
 mod outage;
 mod payments;
+mod pooler;
 mod postgres;
+mod promtool;
 mod queues;
 mod read;
 mod receiver;
 mod redrive;
 mod requeue;
+mod retention;
 mod rights;
 mod roles;
 mod scenario;
@@ -35,6 +40,7 @@ mod scm;
 mod serve;
 mod service;
 mod signals;
+mod suggestions;
 mod support;
 mod systemd;
 mod tour;

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use consign_testkit::{TestDatabase, eventually};
+use consign_testkit::eventually;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
 use crate::{
     http::{self, Answer},
     service::{SOON, Service},
-    support::Consign,
+    support::{Consign, migrated_database},
 };
 
 const QUEUES: usize = 100_000;
@@ -56,7 +56,13 @@ async fn stays_bounded(consign: &Consign) {
 
     let overview = quick(&service, "/").await.body;
     assert!(overview.contains("after=q00"), "it goes on");
-    for path in ["/ui/queues/q00007", "/ui/dead", "/ui/leases", "/ui/audit"] {
+    for path in [
+        "/ui/queues/q00007",
+        "/ui/dead",
+        "/ui/leases",
+        "/ui/history",
+        "/ui/audit",
+    ] {
         quick(&service, path).await;
     }
     quick(&service, "/v1/queues/q99999").await;
@@ -97,9 +103,8 @@ async fn a_hundred_thousand_queues_stay_bounded_on_sqlite() {
 
 #[tokio::test]
 async fn a_hundred_thousand_queues_stay_bounded_on_postgresql() {
-    let database = TestDatabase::create(async |_| {}).await;
+    let database = migrated_database().await;
     let consign = Consign::at(database.url());
-    consign.run(["migrate"]).expect(0);
     let mut sql = PgConnection::connect(database.url()).await.unwrap();
     let queues = "INSERT INTO consign.queue (name, policy)
                       SELECT 'q' || lpad(n::text, 5, '0'), (SELECT policy FROM consign.queue WHERE name = 'default')

@@ -1,4 +1,4 @@
-//! Mistakes that people make on the command line, and what they are told: what failed, why, and what
+//! Mistakes on the command line and their errors: what failed, why, and what
 //! to do.
 
 use std::{fs::File, process::Stdio};
@@ -232,9 +232,9 @@ fn a_damaged_file_is_named_with_what_to_do() {
     let consign = Consign::new();
     let path = consign.folder().join("test.db");
     let mut bytes = std::fs::read(&path).unwrap();
-    // The header stays: it is a database, and its first table cannot be read.
-    for byte in &mut bytes[4096..4136] {
-        *byte = b'x';
+    // The header stays: it is a database, and none of its tables can be read.
+    for page in bytes[4096..].chunks_mut(4096) {
+        page[..40].fill(b'x');
     }
     std::fs::write(&path, bytes).unwrap();
     let ran = consign.run(["ls"]).expect(1);
@@ -292,7 +292,16 @@ async fn trades_belong_only_to_an_order_that_was_executed() {
     consign.run(["hold", "1"]).expect(0);
     for outcome in ["--dead", "--unknown"] {
         let fill = "0.1@146.1@2026-11-17T10:00:00Z";
-        let arguments = ["resolve", "1", outcome, "--fill", fill, "--order-ref", "B"];
+        let arguments = [
+            "orders",
+            "resolve",
+            "1",
+            outcome,
+            "--fill",
+            fill,
+            "--order-ref",
+            "B",
+        ];
         let ran = consign.run(arguments).expect(2);
         assert!(ran.stderr.contains("belong to --delivered"), "{ran:#?}");
     }

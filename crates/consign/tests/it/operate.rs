@@ -13,7 +13,7 @@ fn a_message_is_held_and_put_back() {
     let ran = consign.run(["hold", "1"]).expect(1);
     assert_eq!(
         ran.stdout,
-        "1: left as it is: held; only ready and waiting ones can be held\n"
+        "1: not changed: held; only ready and waiting ones can be held\n"
     );
     let moves = consign.json(["unhold", "1"]);
     assert_eq!(
@@ -53,7 +53,7 @@ fn a_held_message_is_resolved_by_a_persons_word() {
     let ran = consign.run(["resolve", "1", "--delivered"]).expect(1);
     assert_eq!(
         ran.stdout,
-        "1: left as it is: ready; only held ones can be put back or resolved\n"
+        "1: not changed: ready; only held ones can be put back or resolved\n"
     );
     consign.run(["hold", "1", "2"]).expect(0);
     let reason = ["--reason", "it is in their books"];
@@ -119,7 +119,7 @@ async fn only_a_dead_message_is_requeued_by_id() {
     let ran = consign.run(["requeue", "1"]).expect(1);
     assert_eq!(
         ran.stdout,
-        "1: left as it is: ready; only dead ones can be requeued\n"
+        "1: not changed: ready; only dead ones can be requeued\n"
     );
     work(&*store, &queue("default"), Outcome::Dead, "http_404").await;
     assert_eq!(

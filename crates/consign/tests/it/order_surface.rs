@@ -1,6 +1,6 @@
 //! Orders as operators see them: from nothing, by command, by signal, and with few rights.
 
-use consign_testkit::{TestDatabase, eventually};
+use consign_testkit::eventually;
 use serde_json::{Value, json};
 use sqlx::Connection;
 
@@ -8,7 +8,7 @@ use crate::{
     http::{self, Answer},
     roles::Login,
     service::{SOON, Service},
-    support::Consign,
+    support::{Consign, migrated_database},
 };
 
 fn order(key: &str, tags: &str) -> String {
@@ -139,9 +139,9 @@ async fn requeued(consign: &Consign) {
         let ran = consign.run(["orders", "requeue", which]).expect(exit);
         assert!(ran.stdout.contains(why), "{ran:#?}");
     };
-    refused("local/order-done", 1, "the broker has executed it");
-    refused("local/order-open", 1, "it is on its way (ready)");
-    refused("local/order-nowhere", 4, "there is no such order");
+    refused("local/order-done", 1, "the broker executed it");
+    refused("local/order-open", 1, "it is not finished (ready)");
+    refused("local/order-nowhere", 4, "the order does not exist");
     let both = [
         "orders",
         "requeue",
@@ -186,7 +186,7 @@ async fn purged(consign: &Consign) {
         .expect(0)
         .stdout;
     assert!(
-        text.contains("3 keys would be forgotten. Nothing was changed"),
+        text.contains("3 keys would be removed. Nothing was changed"),
         "{text}"
     );
     assert_eq!(keys(&consign.json(["orders", "ls"])).len(), 3);
@@ -205,9 +205,8 @@ async fn orders_work_from_nothing_on_sqlite_and_every_command_about_them() {
 
 #[tokio::test]
 async fn orders_work_from_nothing_on_postgresql_and_every_command_about_them() {
-    let database = TestDatabase::create(async |_| {}).await;
+    let database = migrated_database().await;
     let consign = Consign::at(database.url());
-    consign.run(["migrate"]).expect(0);
     walk(&consign).await;
 }
 
@@ -260,7 +259,7 @@ fn impossible_orders_are_refused_before_anything_is_touched() {
     assert!(!consign.folder().join("test.db").exists());
 }
 
-/// However they come: what is no order would be sent by nobody, or twice.
+/// By any way: a message that is no order would be sent never, or twice.
 #[tokio::test]
 async fn the_queue_of_orders_takes_nothing_else() {
     let consign = Consign::new();
@@ -289,20 +288,19 @@ async fn the_queue_of_orders_takes_nothing_else() {
 
 #[tokio::test]
 async fn a_worker_sends_orders_with_its_roles_alone() {
-    let database = TestDatabase::create(async |_| {}).await;
+    let database = migrated_database().await;
     let owner = Consign::at(database.url());
-    owner.run(["migrate"]).expect(0);
     let login = Login::make(&database, "consign_worker").await;
     let consign = Consign::at(&login.url());
     consign.configure("[queues.a.sink]\nkind = \"discard\"\n");
     owner.run(["queues", "set", "a"]).expect(0);
     let service = Service::work(&consign, &[]).await;
-    let told = "no orders are taken or sent here: that needs the role consign_order_server";
+    let told = "the app orders is not served: that needs the role consign_order_server";
     service.logs(told).await;
     service.stop().await;
     login.grant("consign_order_server").await;
     let service = Service::work(&consign, &[]).await;
-    service.logs("making their queue needs the role").await;
+    service.logs("creating it needs the role").await;
     service.stop().await;
 
     let server = Service::serve(&owner).await;
@@ -319,7 +317,7 @@ async fn a_worker_sends_orders_with_its_roles_alone() {
     consign.configure("[orders]\noutbox_concurrency = 9\n");
     let ran = consign.run(["work"]).expect(5);
     assert!(
-        ran.stderr.contains("queue orders is not as [orders] says"),
+        ran.stderr.contains("queue orders differs from [orders]"),
         "{ran:#?}"
     );
     assert!(ran.stderr.contains("consign_operator"), "{ran:#?}");

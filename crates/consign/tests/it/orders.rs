@@ -1,6 +1,4 @@
 //! Orders, from the HTTP API to the broker and back: real processes, killed for real, on both stores.
-//!
-//! Names of tests begin with the number of their scenario.
 
 mod accept;
 pub(crate) mod bench;

@@ -7,7 +7,7 @@ use serde_json::json;
 use self::collector::{Collector, Span};
 use crate::{
     http,
-    receiver::{Mood, Receiver},
+    receiver::{Receiver, ReplyMode},
     service::{Service, unfinished},
     support::Consign,
 };
@@ -33,7 +33,7 @@ async fn serve(consign: &Consign, collector: &Collector) -> Service {
 #[tokio::test]
 async fn the_first_attempt_continues_the_trace_and_retries_link_to_it() {
     let collector = Collector::start().await;
-    let receiver = Receiver::start(Mood::Refuses).await;
+    let receiver = Receiver::start(ReplyMode::Refuses).await;
     let consign = Consign::new();
     consign.configure(&format!(
         "[queues.events]\nretry = {{ kind = \"fixed\", delay_ms = 10 }}\n[queues.events.sink]\n{}",
@@ -46,7 +46,7 @@ async fn the_first_attempt_continues_the_trace_and_retries_link_to_it() {
         .run(["enqueue", "1", "--queue", "events", "--header", &header])
         .expect(0);
     receiver.began(1).await;
-    receiver.set(Mood::Takes(std::time::Duration::ZERO));
+    receiver.set(ReplyMode::Takes(std::time::Duration::ZERO));
     eventually("it is delivered", SOON, async || {
         unfinished(&consign, "events") == 0
     })

@@ -2,24 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use consign_postgres::migrate;
 use consign_testkit::{ChaosProxy, TestDatabase, eventually};
 
 use crate::{
     http,
     service::{SOON, Service, unfinished},
-    support::{Consign, finish},
+    support::{Consign, finish, migrated_database},
 };
-
-async fn database() -> TestDatabase {
-    TestDatabase::create(async |url| {
-        migrate(&crate::support::postgres_options(url))
-            .await
-            .map(drop)
-            .unwrap()
-    })
-    .await
-}
 
 /// One queue alone, so that the worker does not use up the connections of the pool.
 fn hello(consign: &Consign) {
@@ -28,12 +17,12 @@ fn hello(consign: &Consign) {
 
 #[tokio::test]
 async fn serve_waits_for_the_database_and_says_so() {
-    let database = database().await;
+    let database = migrated_database().await;
     let proxy = ChaosProxy::start(database.address().await).await;
     proxy.cut().await;
     let consign = Consign::at(&database.url_via(proxy.address()));
     hello(&consign);
-    // A port that is free now; nobody else of the test run asks for this one.
+    // A port that is free now; no other test uses this one.
     let probe = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = probe.local_addr().unwrap();
     drop(probe);
@@ -121,7 +110,7 @@ async fn what_waiting_would_not_mend_ends_it() {
 
 #[tokio::test]
 async fn after_an_outage_it_goes_on_within_two_seconds() {
-    let database = database().await;
+    let database = migrated_database().await;
     let proxy = ChaosProxy::start(database.address().await).await;
     let consign = Consign::at(&database.url_via(proxy.address()));
     hello(&consign);
@@ -133,7 +122,7 @@ async fn after_an_outage_it_goes_on_within_two_seconds() {
     })
     .await;
     assert_eq!(http::get(at, "/healthz").await.status, 200);
-    // By another way, so that nobody but the service is cut off.
+    // By another way, so that only the service is cut off.
     let direct = Consign::at(database.url());
     direct.run(["enqueue", "1", "--queue", "hello"]).expect(0);
     proxy.restore();
@@ -157,7 +146,7 @@ async fn after_an_outage_it_goes_on_within_two_seconds() {
 
 #[tokio::test]
 async fn a_reload_that_hangs_does_not_keep_it_from_stopping() {
-    let database = database().await;
+    let database = migrated_database().await;
     let proxy = ChaosProxy::start(database.address().await).await;
     let consign = Consign::at(&database.url_via(proxy.address()));
     consign.configure("[worker]\ngrace_ms = 500\n[queues.hello.sink]\nkind = \"discard\"\n");
@@ -168,7 +157,7 @@ async fn a_reload_that_hangs_does_not_keep_it_from_stopping() {
         service.logs("reading the configuration again").await;
         let told = Instant::now();
         service.signal(name);
-        service.logs("told to stop before it was").await;
+        service.logs("a stop signal came first").await;
         assert_eq!(service.ends().await, 0, "{}", service.log());
         let took = told.elapsed();
         assert!(took < Duration::from_secs(5), "{took:?}\n{}", service.log());
@@ -178,7 +167,7 @@ async fn a_reload_that_hangs_does_not_keep_it_from_stopping() {
 
 #[tokio::test]
 async fn a_reload_the_database_does_not_answer_is_given_up() {
-    let database = database().await;
+    let database = migrated_database().await;
     let proxy = ChaosProxy::start(database.address().await).await;
     let consign = Consign::at(&database.url_via(proxy.address()));
     hello(&consign);

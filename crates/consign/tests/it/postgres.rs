@@ -1,12 +1,15 @@
-//! The same commands on PostgreSQL, which is migrated only when asked to.
+//! The same commands on PostgreSQL, which is migrated only on request.
 
 use std::sync::Arc;
 
 use consign_postgres::PostgresStore;
-use consign_testkit::{PgBouncer, TestDatabase};
+use consign_testkit::TestDatabase;
 use serde_json::json;
 
-use crate::{scenario::walk, support::Consign};
+use crate::{
+    scenario::walk,
+    support::{Consign, migrated_database},
+};
 
 #[tokio::test]
 async fn every_command_on_postgresql() {
@@ -33,29 +36,16 @@ async fn every_command_on_postgresql() {
 }
 
 #[tokio::test]
-async fn every_command_through_a_transaction_pooler() {
-    let database = TestDatabase::create(async |_| {}).await;
-    let pooler = PgBouncer::start(database.url()).await;
-    let consign = Consign::at(&pooler.url(database.name()));
-    consign.run(["migrate"]).expect(0);
-    let options = crate::support::postgres_options(database.url());
-    let store = PostgresStore::connect(&options).await.unwrap();
-    walk(&consign, Arc::new(store)).await;
-}
-
-#[tokio::test]
 async fn payloads_are_kept_to_the_last_digit_on_postgresql() {
-    let database = TestDatabase::create(async |_| {}).await;
+    let database = migrated_database().await;
     let consign = Consign::at(database.url());
-    consign.run(["migrate"]).expect(0);
     crate::enqueue::exactly(&consign);
 }
 
 #[tokio::test]
 async fn lines_are_enqueued_on_postgresql_and_a_bad_one_is_named() {
-    let database = TestDatabase::create(async |_| {}).await;
+    let database = migrated_database().await;
     let consign = Consign::at(database.url());
-    consign.run(["migrate"]).expect(0);
     let mut input: String = (0..700)
         .map(|n| format!("{{\"payload\": {n}, \"key\": \"k{n}\"}}\n"))
         .collect();

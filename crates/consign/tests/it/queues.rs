@@ -51,6 +51,14 @@ fn a_queue_is_created_changed_in_part_and_shown() {
         "--presume-begun",
         "--hold-codes",
         "NO_RECEIPT",
+        "--keep",
+        "30d",
+        "--keep-dead",
+        "2h",
+        "--keep-keys",
+        "forever",
+        "--archive",
+        "false",
     ];
     let ran = consign.run(arguments).expect(0);
     assert_eq!(ran.stderr, "queue mail was created\n");
@@ -66,7 +74,8 @@ fn a_queue_is_created_changed_in_part_and_shown() {
         "payload_max_bytes": 65_536, "claim_max_bytes": 16_777_216, "concurrency": 4,
         "rate_per_second": 100,
         "timeout_ms": 2_000, "record_begin": true, "presume_begun": true,
-        "hold_codes": ["NO_RECEIPT"],
+        "hold_codes": ["NO_RECEIPT"], "keep_ms": 2_592_000_000_u64, "keep_dead_ms": 7_200_000,
+        "keep_keys_ms": null, "archive": false,
     });
     assert_eq!(consign.json(["queues", "show", "mail"])["policy"], expected);
     assert_stable(

@@ -225,7 +225,7 @@ async fn doctor_is_content_with_a_sound_database_and_names_what_is_wrong_with_an
     consign.sql("DELETE FROM ready").await;
     let ran = consign.run(["doctor"]).expect(1);
     assert!(ran.stdout.contains("messages: "), "{ran:#?}");
-    assert!(ran.stdout.contains("to mend it: "), "{ran:#?}");
+    assert!(ran.stdout.contains("remedy: "), "{ran:#?}");
     let ran = consign.run(["doctor", "--json"]).expect(1);
     let findings = ran.json()["findings"].clone();
     let lost = findings

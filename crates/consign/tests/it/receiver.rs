@@ -1,4 +1,4 @@
-//! The far side of an http sink: counts what arrives, answers as told.
+//! The receiver of an http sink: counts deliveries, answers as scripted.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 /// How requests are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum ReplyMode {
     /// After this long, with 200.
     Takes(Duration),
     /// Not until the mood changes; then with 200.
@@ -27,23 +27,23 @@ pub(crate) enum Mood {
 #[derive(Debug)]
 pub(crate) struct Receiver {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ReceiverState {
     /// Requests by idempotency key.
     seen: Mutex<BTreeMap<String, u32>>,
-    mood: watch::Sender<Mood>,
+    mood: watch::Sender<ReplyMode>,
     started: watch::Sender<usize>,
 }
 
 impl Receiver {
-    pub(crate) async fn start(mood: Mood) -> Self {
+    pub(crate) async fn start(mood: ReplyMode) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ReceiverState {
             seen: Mutex::default(),
             mood: watch::Sender::new(mood),
             started: watch::Sender::new(0),
@@ -63,7 +63,7 @@ impl Receiver {
         format!("kind = \"http\"\nurl = \"http://{address}/\"\nallow = [\"127.0.0.1\"]\n")
     }
 
-    pub(crate) fn set(&self, mood: Mood) {
+    pub(crate) fn set(&self, mood: ReplyMode) {
         self.shared.mood.send_replace(mood);
     }
 
@@ -85,25 +85,28 @@ impl Drop for Receiver {
     }
 }
 
-async fn take(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> StatusCode {
+async fn take(State(shared): State<Arc<ReceiverState>>, headers: HeaderMap) -> StatusCode {
     let key = headers["idempotency-key"].to_str().unwrap().to_owned();
     *shared.seen.lock().unwrap().entry(key).or_default() += 1;
     shared.started.send_modify(|count| *count += 1);
     let mut moods = shared.mood.subscribe();
     let mood = *moods.borrow_and_update();
     match mood {
-        Mood::Takes(time) => {
+        ReplyMode::Takes(time) => {
             // Taking time is what it is there for; nothing is waited for.
             tokio::time::timeout(time, std::future::pending::<()>())
                 .await
                 .unwrap_or_default();
             StatusCode::OK
         }
-        Mood::Hangs => {
-            moods.wait_for(|mood| *mood != Mood::Hangs).await.unwrap();
+        ReplyMode::Hangs => {
+            moods
+                .wait_for(|mood| *mood != ReplyMode::Hangs)
+                .await
+                .unwrap();
             StatusCode::OK
         }
-        Mood::Refuses => StatusCode::INTERNAL_SERVER_ERROR,
-        Mood::Rejects => StatusCode::BAD_REQUEST,
+        ReplyMode::Refuses => StatusCode::INTERNAL_SERVER_ERROR,
+        ReplyMode::Rejects => StatusCode::BAD_REQUEST,
     }
 }

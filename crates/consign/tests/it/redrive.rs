@@ -1,17 +1,17 @@
-//! `consign redrive`: asked for by command, carried out by a service.
+//! `consign redrive`: started by a command, run by a service.
 
 use consign_testkit::eventually;
 
 use crate::{
     http,
-    receiver::{Mood, Receiver},
+    receiver::{Receiver, ReplyMode},
     service::{SOON, Service, fill, unfinished},
     support::{Consign, assert_stable},
 };
 
 #[tokio::test]
 async fn dead_messages_come_back_little_by_little() {
-    let receiver = Receiver::start(Mood::Rejects).await;
+    let receiver = Receiver::start(ReplyMode::Rejects).await;
     let consign = Consign::new();
     consign.configure(&format!("[queues.events.sink]\n{}", receiver.sink()));
     let service = Service::serve(&consign).await;
@@ -38,12 +38,12 @@ async fn dead_messages_come_back_little_by_little() {
     assert_eq!(consign.run(still).expect(0).json()["preview"], true);
     assert_eq!(dead(), 6, "a preview changes nothing");
 
-    receiver.set(Mood::Takes(std::time::Duration::ZERO));
+    receiver.set(ReplyMode::Takes(std::time::Duration::ZERO));
     let start = [
         "redrive", "start", "--queue", "events", "--limit", "4", "--yes",
     ];
     consign
-        .run(start.into_iter().chain(["--reason", "mended"]))
+        .run(start.into_iter().chain(["--reason", "fixed"]))
         .expect(0);
     eventually("four were moved", SOON, async || {
         dead() == 2 && unfinished(&consign, "events") == 0
@@ -62,7 +62,7 @@ async fn dead_messages_come_back_little_by_little() {
         &consign.run(["redrive", "ls"]).expect(0).stdout,
     );
     let audit = http::get(service.address(), "/v1/audit").await;
-    assert!(audit.body.contains("redrive 1: mended"), "{}", audit.body);
+    assert!(audit.body.contains("redrive 1: fixed"), "{}", audit.body);
     service.stop().await;
 }
 

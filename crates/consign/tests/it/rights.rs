@@ -1,13 +1,13 @@
 //! The privilege matrix: every role against every schema, table, view, sequence and function, as
-//! `docs/rights.md` says and as the catalogs say.
+//! `docs/rights.md` and the catalogs have them.
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
 
-use consign_postgres::{PostgresStore, migrate};
-use consign_testkit::{TestDatabase, fingerprint};
+use consign_postgres::PostgresStore;
+use consign_testkit::TestDatabase;
 use sqlx::Row;
 
-use crate::support::postgres_options;
+use crate::support::{migrated_database, postgres_options};
 
 /// Set, the page is written instead of compared.
 const WRITE: &str = "CONSIGN_WRITE_RIGHTS";
@@ -48,22 +48,12 @@ SELECT o.nspname, o.name, o.kind = 'fn' AS is_function, r.name AS role, CASE o.k
     ORDER BY o.nspname, o.kind = 'fn', o.kind <> 'n', o.name, r.ord
 ";
 
-/// A database with every app.
-async fn database() -> TestDatabase {
-    let migrations = postgres_options("").migrations();
-    let name = format!("consign_{}", fingerprint(migrations.iter().map(|m| m.sql)));
-    TestDatabase::from_template(&name, async |url: &str| {
-        migrate(&postgres_options(url)).await.map(drop).unwrap()
-    })
-    .await
-}
-
 async fn connect(database: &TestDatabase) -> PostgresStore {
     let options = postgres_options(database.url());
     PostgresStore::connect(&options).await.unwrap()
 }
 
-/// The roles that the migrations make, and everybody.
+/// The roles that the migrations create, and PUBLIC.
 fn roles() -> Vec<String> {
     let made = postgres_options("")
         .migrations()
@@ -84,7 +74,7 @@ fn row(name: &str, cells: &[String]) -> String {
 
 /// A table of each schema for what some role has a right to, and a list of what none has.
 async fn measured() -> String {
-    let database = database().await;
+    let database = migrated_database().await;
     let store = connect(&database).await;
     let roles = roles();
     let rows = sqlx::query(MEASURE)
@@ -139,15 +129,15 @@ async fn every_role_has_the_rights_on_the_page_and_no_more() {
     let missing: Vec<&String> = expected.difference(&measured).collect();
     assert!(
         wrong.is_empty() && missing.is_empty(),
-        "the database says\n{wrong:#?}\ndocs/rights.md says\n{missing:#?}\n\
-         Mend the grants, or write the page anew with {WRITE}=1 and read what has changed."
+        "in the database\n{wrong:#?}\nin docs/rights.md\n{missing:#?}\n\
+         Correct the grants, or write the page anew with {WRITE}=1 and read what has changed."
     );
 }
 
 /// The roles are groups to put logins in: none can do anything of its own or is a member of another.
 #[tokio::test]
 async fn no_role_brings_more_than_its_grants() {
-    let database = database().await;
+    let database = migrated_database().await;
     let store = connect(&database).await;
     let mut roles = roles();
     assert_eq!(roles.pop().as_deref(), Some("public"));
@@ -171,7 +161,7 @@ async fn no_role_brings_more_than_its_grants() {
 /// else. Functions with a parsed body need neither.
 #[tokio::test]
 async fn every_function_pins_what_it_is_read_with() {
-    let database = database().await;
+    let database = migrated_database().await;
     let store = connect(&database).await;
     let loose: Vec<String> = sqlx::query_scalar(
         r"SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Consign, queue, work};
 
-/// Every command once, on a migrated database nobody has used.
+/// Every command once, on an empty migrated database.
 pub(crate) async fn walk(consign: &Consign, store: Arc<dyn Store>) {
     consign
         .run(["queues", "set", "mail", "--attempts", "1"])

@@ -54,21 +54,24 @@ fn first(bench: &Bench, arguments: &[&str]) -> Value {
 
 /// Runs a command until it comes to a point, and kills it there.
 async fn killed_at(bench: &Bench, arguments: &[&str], point: &str) {
-    let file = parked_file(bench);
+    let file = failpoint_file(bench);
     let mut victim = Service::launch(&bench.consign, arguments, |command| {
         command
-            .env("CONSIGN_PARK_AT", point)
-            .env("CONSIGN_PARK_FILE", &file);
+            .env("CONSIGN_FAILPOINT", point)
+            .env("CONSIGN_FAILPOINT_FILE", &file);
     });
     eventually(point, SOON, async || file.exists()).await;
     victim.child.kill9();
 }
 
-fn parked_file(bench: &Bench) -> PathBuf {
+fn failpoint_file(bench: &Bench) -> PathBuf {
     // Files of the database come and go, so the folder's size names nothing.
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    bench.consign.folder().join(format!("parked-at-{number}"))
+    bench
+        .consign
+        .folder()
+        .join(format!("failpoint-at-{number}"))
 }
 
 /// A table's name in this store.

@@ -1,4 +1,4 @@
-//! `consign serve` from nothing, and with tokens.
+//! `consign serve`: its limits, its tokens, what it prints and logs.
 
 use std::{net::SocketAddr, process::Command, time::Duration};
 
@@ -8,32 +8,12 @@ use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
 use crate::{
     http,
-    receiver::{Mood, Receiver},
+    receiver::{Receiver, ReplyMode},
     service::{SOON, Service, unfinished},
     support::{Consign, finish},
 };
 
-/// Starts without `--database`, as the README does, and answers with what it printed.
-async fn from_nothing(consign: &Consign) -> (Child, Vec<String>) {
-    let mut command = consign.command();
-    command.args(["serve", "--listen", "127.0.0.1:0"]);
-    let mut child = Child::start(command);
-    child.expect_line("Try it:").await;
-    let mut lines = Vec::new();
-    for _ in 0..5 {
-        lines.push(child.expect_line("  curl ").await);
-    }
-    (child, lines)
-}
-
-/// Runs a line as somebody would who pastes it.
-fn paste(line: &str, variables: &[(&str, &str)]) -> String {
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(line).envs(variables.iter().copied());
-    finish(command, b"").expect(0).stdout
-}
-
-fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
@@ -93,50 +73,6 @@ async fn with_few_open_files_probes_are_answered_and_with_fewer_it_does_not_star
     drop(half_open);
     child.terminate();
     assert_eq!(child.wait(SOON).await.code(), Some(0));
-}
-
-#[tokio::test]
-async fn it_starts_from_nothing_and_what_it_suggests_works() {
-    let consign = Consign::unmigrated();
-    let (mut child, lines) = from_nothing(&consign).await;
-    assert!(consign.folder().join("consign.db").exists());
-
-    let enqueued = json(&paste(&lines[0], &[]));
-    assert_eq!(
-        (&enqueued["id"], &enqueued["state"]),
-        (&json!(1), &json!("ready"))
-    );
-    let delivered = child.expect_line("{").await;
-    assert_eq!(json(&delivered)["payload"], json!({"text": "hello"}));
-
-    let listed = json(&paste(&lines[1], &[]));
-    assert_eq!(listed["messages"][0]["id"], 1, "{listed}");
-    let queues = json(&paste(&lines[2], &[]));
-    let names = queues["queues"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|queue| &queue["name"]);
-    assert!(names.clone().any(|name| name == "hello"), "{queues}");
-    let metrics = paste(&lines[3], &[]);
-    assert!(
-        metrics.contains("consign_claimed_total{queue=\"hello\"} 1"),
-        "{metrics}"
-    );
-    assert!(
-        metrics.contains("consign_messages{queue=\"hello\",state=\"ready\"}"),
-        "{metrics}"
-    );
-    assert!(metrics.contains("\nconsign_database_up 1"), "{metrics}");
-    let order = json(&paste(&lines[4], &[]));
-    assert_eq!(order["status"], "ok", "{order}");
-    assert_eq!(order["broker"]["name"], "paper", "{order}");
-
-    child.terminate();
-    let status = child.wait(SOON).await;
-    assert_eq!(status.code(), Some(0));
-    let (_child, again) = from_nothing(&consign).await;
-    assert_eq!(again.len(), 5, "the file is used again");
 }
 
 #[tokio::test]
@@ -224,7 +160,7 @@ async fn json_says_where_it_listens_and_logs_are_json_too() {
     );
     assert_eq!(said["orders"], json!({"adapter": "paper", "outbox": true}));
     assert_eq!(said["payments"], json!({"rail": "simulated"}));
-    service.logs("queue a is set").await;
+    service.logs("queue a was set").await;
     for line in service.log().lines() {
         let line = json(line);
         assert!(
@@ -237,7 +173,7 @@ async fn json_says_where_it_listens_and_logs_are_json_too() {
 
 #[tokio::test]
 async fn a_failure_is_retried_and_logged_without_what_was_in_it() {
-    let receiver = Receiver::start(Mood::Refuses).await;
+    let receiver = Receiver::start(ReplyMode::Refuses).await;
     let consign = Consign::new();
     consign.configure(&format!(
         "[log]\nfilter = \"debug\"\n[queues.events]\nretry = {{ kind = \"fixed\", delay_ms = 10 }}\n\
@@ -249,7 +185,7 @@ async fn a_failure_is_retried_and_logged_without_what_was_in_it() {
     let answer = http::post(service.address(), "/v1/queues/events/messages", body).await;
     assert_eq!(answer.status, 202, "{answer:?}");
     receiver.began(2).await;
-    receiver.set(Mood::Takes(Duration::ZERO));
+    receiver.set(ReplyMode::Takes(Duration::ZERO));
     eventually("it is delivered", SOON, async || {
         unfinished(&consign, "events") == 0
     })

@@ -12,7 +12,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 pub(crate) struct Service {
     pub(crate) child: Child,
     log: PathBuf,
-    /// Where it listens, once it has said so.
+    /// Where it listens, once its banner has it.
     address: Option<SocketAddr>,
 }
 
@@ -70,7 +70,7 @@ impl Service {
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address.expect("it has said where it listens")
+        self.address.expect("the banner has the address")
     }
 
     /// What it has logged so far.
@@ -101,7 +101,7 @@ impl Service {
         }
     }
 
-    /// Asks it to end and expects that it does so in good order.
+    /// Stops it and expects an orderly end.
     pub(crate) async fn stop(mut self) {
         self.signal("TERM");
         let code = self.ends().await;

@@ -6,7 +6,7 @@ use consign_testkit::{Child, eventually_some};
 
 use crate::{
     http,
-    receiver::{Mood, Receiver},
+    receiver::{Receiver, ReplyMode},
     service::{SOON, Service, fill, signal},
     support::Consign,
 };
@@ -26,7 +26,7 @@ async fn stuck(consign: &Consign, receiver: &Receiver) -> Service {
 #[tokio::test]
 async fn the_first_signal_waits_for_deliveries_and_the_second_does_not() {
     for (name, code) in [("TERM", 143), ("INT", 130)] {
-        let receiver = Receiver::start(Mood::Hangs).await;
+        let receiver = Receiver::start(ReplyMode::Hangs).await;
         let consign = Consign::new();
         let mut service = stuck(&consign, &receiver).await;
         service.signal(name);
@@ -43,12 +43,12 @@ async fn the_first_signal_waits_for_deliveries_and_the_second_does_not() {
 
 #[tokio::test]
 async fn the_end_waits_for_what_is_under_way() {
-    let receiver = Receiver::start(Mood::Hangs).await;
+    let receiver = Receiver::start(ReplyMode::Hangs).await;
     let consign = Consign::new();
     let mut service = stuck(&consign, &receiver).await;
     service.signal("TERM");
     service.logs("no more claims").await;
-    receiver.set(Mood::Takes(Duration::ZERO));
+    receiver.set(ReplyMode::Takes(Duration::ZERO));
     assert_eq!(service.ends().await, 0);
     let shown = consign.json(["show", "1"]);
     assert_eq!(shown["state"]["state"], "delivered", "{shown}");
@@ -56,7 +56,7 @@ async fn the_end_waits_for_what_is_under_way() {
 
 #[tokio::test]
 async fn the_grace_period_ends() {
-    let receiver = Receiver::start(Mood::Hangs).await;
+    let receiver = Receiver::start(ReplyMode::Hangs).await;
     let consign = Consign::new();
     let sink = receiver.sink();
     consign.configure(&format!(
@@ -68,10 +68,7 @@ async fn the_grace_period_ends() {
     service.signal("TERM");
     assert_eq!(service.ends().await, 0);
     let log = service.log();
-    assert!(
-        log.contains("1 uncertain, 0 given back, 1 cut off"),
-        "{log}"
-    );
+    assert!(log.contains("1 uncertain, 0 released, 1 cut off"), "{log}");
     let shown = consign.json(["show", "1"]);
     assert_eq!(shown["attempts"][0]["outcome"], "uncertain", "{shown}");
 }

@@ -8,8 +8,9 @@ use std::{
 };
 
 use consign_kernel::{Claim, MessageId, Outcome, QueueName, Report, SettleAnswer, Store};
-use consign_postgres::{PostgresOptions, PostgresStore};
+use consign_postgres::{PostgresOptions, PostgresStore, migrate};
 use consign_sqlite::{SqliteOptions, SqliteStore};
+use consign_testkit::{FileTemplate, TestDatabase, fingerprint};
 use serde_json::Value;
 use sqlx::Connection;
 use tempfile::TempDir;
@@ -22,7 +23,7 @@ pub(crate) struct Consign {
 
 /// What a run left behind.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) status: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -32,7 +33,13 @@ impl Consign {
     /// With a migrated SQLite database.
     pub(crate) fn new() -> Self {
         let consign = Self::unmigrated();
-        consign.run(["migrate"]).expect(0);
+        let file = consign.folder().join("test.db");
+        let migrations = sqlite_options(&consign.database).migrations();
+        let template = FileTemplate::new(migrations.iter().map(|m| m.sql));
+        if !template.copy_to(&file) {
+            consign.run(["migrate"]).expect(0);
+            template.keep(&file);
+        }
         consign
     }
 
@@ -63,7 +70,7 @@ impl Consign {
         self.folder.path()
     }
 
-    pub(crate) fn run<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Ran {
+    pub(crate) fn run<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> CommandOutput {
         self.run_with(arguments, b"")
     }
 
@@ -72,7 +79,7 @@ impl Consign {
         &self,
         arguments: impl IntoIterator<Item = &'a str>,
         stdin: &[u8],
-    ) -> Ran {
+    ) -> CommandOutput {
         let mut command = self.command();
         command.arg("--database").arg(&self.database);
         command.args(arguments);
@@ -97,7 +104,18 @@ impl Consign {
             .env_remove("POSTGRES_DSN")
             .env_remove("RUST_LOG")
             .env_remove("COLUMNS")
+            .env("CONSIGN_APPS", "orders,payments,memory,scm")
             .env("USER", "tess");
+        // A test that is about rails names one in its file.
+        let file = std::fs::read_to_string(self.folder().join("consign.toml"));
+        if !file.is_ok_and(|text| text.contains("\nrail =")) {
+            let rail = if self.database.starts_with("postgres") {
+                "none"
+            } else {
+                "simulated"
+            };
+            command.env("CONSIGN_PAYMENTS__RAIL", rail);
+        }
         if self.database.starts_with("postgres") {
             // Roles could add repositories there; those of tests are on this machine.
             command
@@ -113,10 +131,7 @@ impl Consign {
             let options = postgres_options(&self.database);
             return Arc::new(PostgresStore::connect(&options).await.unwrap());
         }
-        let options = SqliteOptions::new(&self.database).unwrap();
-        let options = options
-            .component(consign_orders::store::sqlite_component())
-            .component(consign_payments::store::sqlite_component());
+        let options = sqlite_options(&self.database);
         Arc::new(SqliteStore::open(&options).await.unwrap())
     }
 
@@ -139,21 +154,40 @@ impl Consign {
     }
 }
 
+/// An SQLite file with every app, as the binary makes it.
+fn sqlite_options(database: &str) -> SqliteOptions {
+    let options = SqliteOptions::new(database).unwrap();
+    options
+        .component(consign_orders::store::sqlite_component())
+        .component(consign_payments::store::sqlite_component())
+        .component(consign_memory::store::sqlite_component())
+        .component(consign_scm_app::sqlite_component())
+}
+
 /// A PostgreSQL database with every app, as the binary makes it.
 pub(crate) fn postgres_options(url: &str) -> PostgresOptions {
     let mut options = PostgresOptions::new(url);
     options.components.extend([
         consign_orders::store::POSTGRES_COMPONENT,
         consign_payments::store::POSTGRES_COMPONENT,
+        consign_memory::store::POSTGRES_COMPONENT,
+        consign_scm_app::POSTGRES_COMPONENT,
     ]);
-    options
-        .components
-        .push(consign_scm_store::POSTGRES_COMPONENT);
     options
 }
 
+/// Such a database, migrated.
+pub(crate) async fn migrated_database() -> TestDatabase {
+    let migrations = postgres_options("").migrations();
+    let name = format!("consign_{}", fingerprint(migrations.iter().map(|m| m.sql)));
+    TestDatabase::from_template(&name, async |url: &str| {
+        migrate(&postgres_options(url)).await.map(drop).unwrap()
+    })
+    .await
+}
+
 /// Runs a command to its end.
-pub(crate) fn finish(mut command: Command, stdin: &[u8]) -> Ran {
+pub(crate) fn finish(mut command: Command, stdin: &[u8]) -> CommandOutput {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -167,14 +201,14 @@ pub(crate) fn finish(mut command: Command, stdin: &[u8]) -> Ran {
         _ => drop(pipe),
     }
     let output = child.wait_with_output().unwrap();
-    Ran {
+    CommandOutput {
         status: output.status.code().expect("ended by itself"),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
 }
 
-impl Ran {
+impl CommandOutput {
     /// Fails unless the exit code is this one.
     #[track_caller]
     pub(crate) fn expect(self, status: i32) -> Self {

@@ -1,4 +1,4 @@
-//! What a service manager hears.
+//! Notifications to the service manager.
 
 use std::{
     os::{
@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    receiver::{Mood, Receiver},
+    receiver::{Receiver, ReplyMode},
     service::{SOON, Service, fill},
     support::Consign,
 };
@@ -31,7 +31,7 @@ fn hear(socket: &UnixDatagram, text: &str) -> String {
             Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}"),
         }
     }
-    panic!("never heard {text:?}, only {heard:#?}");
+    panic!("never received {text:?}, only {heard:#?}");
 }
 
 async fn serve(consign: &Consign, name: &str) -> Service {
@@ -47,7 +47,7 @@ async fn serve(consign: &Consign, name: &str) -> Service {
 #[tokio::test]
 async fn the_manager_hears_of_readiness_life_and_the_end() {
     let consign = Consign::new();
-    let receiver = Receiver::start(Mood::Hangs).await;
+    let receiver = Receiver::start(ReplyMode::Hangs).await;
     consign.configure(&format!("[queues.events.sink]\n{}", receiver.sink()));
     let path = consign.folder().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -63,7 +63,7 @@ async fn the_manager_hears_of_readiness_life_and_the_end() {
     let took = began.elapsed();
     assert!(
         took >= Duration::from_millis(300),
-        "twice as often as asked, not more: {took:?}"
+        "twice as often as requested, not more: {took:?}"
     );
     fill(&consign, "events", 1);
     receiver.began(1).await;
@@ -74,7 +74,7 @@ async fn the_manager_hears_of_readiness_life_and_the_end() {
         "{stopping}"
     );
     hear(&socket, "WATCHDOG=1");
-    receiver.set(Mood::Takes(Duration::ZERO));
+    receiver.set(ReplyMode::Takes(Duration::ZERO));
     assert_eq!(service.ends().await, 0);
 }
 

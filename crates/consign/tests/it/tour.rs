@@ -1,4 +1,4 @@
-//! The commands the documentation shows do what it says.
+//! The commands in the documentation print what it shows.
 
 use std::{path::Path, process::Command};
 

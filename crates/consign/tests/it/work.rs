@@ -1,7 +1,6 @@
 //! `consign work`: the worker alone.
 
-use consign_postgres::migrate;
-use consign_testkit::{PgBouncer, TestDatabase, eventually};
+use consign_testkit::eventually;
 
 use crate::{
     http,
@@ -24,15 +23,12 @@ async fn it_works_the_queues_it_is_told_to_and_serves_its_health_only() {
         unfinished(&consign, "a") == 0
     })
     .await;
-    assert_eq!(unfinished(&consign, "b"), 3, "nobody was told to");
+    assert_eq!(unfinished(&consign, "b"), 3, "no worker has it");
     let at = service.address();
     assert_eq!(http::get(at, "/healthz").await.status, 200);
     let by_name = "GET /metrics HTTP/1.1\r\nhost: worker-7.internal\r\n";
     let scraped = http::send(at, by_name, "").await.unwrap();
-    assert_eq!(
-        scraped.status, 200,
-        "scrapers know machines by name: {scraped:?}"
-    );
+    assert_eq!(scraped.status, 200, "scrapers use host names: {scraped:?}");
     let metrics = http::get(at, "/metrics").await;
     assert!(
         metrics.body.contains("outbox_sent_total{queue=\"a\""),
@@ -44,20 +40,20 @@ async fn it_works_the_queues_it_is_told_to_and_serves_its_health_only() {
     let problem = api.json();
     assert_eq!(
         problem["code"], "not_found",
-        "as the server says it: {problem}"
+        "as the server answers: {problem}"
     );
     assert_eq!(problem["type"], "/problems/not_found", "{problem}");
     service.stop().await;
 }
 
-/// Nobody waits for the next of its pulses: what it did since the last one is told at its end.
+/// A worker that ends sends a last heartbeat with what it did since the one before.
 #[tokio::test]
 async fn what_it_did_last_is_told_at_its_end() {
     let consign = Consign::new();
     consign.configure(TWO);
     let service = Service::work(&consign, &["--queue", "a"]).await;
     let store = consign.store().await;
-    eventually("it has told of itself", SOON, async || {
+    eventually("it has sent a heartbeat", SOON, async || {
         !store.processes().await.unwrap().is_empty()
     })
     .await;
@@ -67,37 +63,9 @@ async fn what_it_did_last_is_told_at_its_end() {
     })
     .await;
     service.stop().await;
-    let told = store.pulses(None, 10, 10).await.unwrap();
+    let told = store.queue_stats(None, 10, 10).await.unwrap();
     let delivered: u64 = told.iter().map(|minutes| minutes.done.delivered).sum();
     assert_eq!(delivered, 3, "{told:?}");
-}
-
-#[tokio::test]
-async fn it_works_through_a_transaction_pooler_with_and_without_wake_ups() {
-    let database = TestDatabase::create(async |url| {
-        migrate(&crate::support::postgres_options(url))
-            .await
-            .map(drop)
-            .unwrap()
-    })
-    .await;
-    let pooler = PgBouncer::start(database.url()).await;
-    let consign = Consign::at(&pooler.url(database.name()));
-    for listen in [
-        String::new(),
-        format!("listen_url = \"{}\"\n", database.url()),
-    ] {
-        consign.configure(&format!(
-            "[database]\npooler = \"transaction\"\n{listen}[queues.a.sink]\nkind = \"discard\"\n"
-        ));
-        let service = Service::work(&consign, &[]).await;
-        fill(&consign, "a", 50);
-        eventually("all are delivered", SOON, async || {
-            unfinished(&consign, "a") == 0
-        })
-        .await;
-        service.stop().await;
-    }
 }
 
 #[tokio::test]

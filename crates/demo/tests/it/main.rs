@@ -30,7 +30,7 @@ async fn shop(consign: &Consign) -> (Child, SocketAddr) {
     (child, address)
 }
 
-/// What the first page says to a browser.
+/// The first page in a browser.
 async fn overview(at: SocketAddr) -> String {
     get(at, "/", "text/html").await
 }
@@ -75,7 +75,7 @@ async fn a_shop_shows_something_everywhere_and_leaves_nothing_behind() {
         })
         .await;
     }
-    // Tried, and nobody knows what came of it; others are held before they are tried.
+    // Tried, with an uncertain outcome; others are held before they are tried.
     eventually("a payment in doubt", SOON, async || {
         let held = "/v1/messages?queue=payments&state=held";
         let held = json(at, held).await;
@@ -113,13 +113,13 @@ async fn a_shop_shows_something_everywhere_and_leaves_nothing_behind() {
     assert_eq!(child.wait(SOON).await.code(), Some(0));
     assert_eq!(left(&consign.folder().join("temporary")), [""; 0]);
     let log = std::fs::read_to_string(consign.folder().join("log")).unwrap();
-    assert_eq!(log, "", "the shop asks for nothing that is refused");
+    assert_eq!(log, "", "the shop sends no invalid request");
     let mut elsewhere = left(consign.folder());
     elsewhere.sort();
     assert_eq!(elsewhere, ["log", "temporary"]);
 }
 
-/// What it says against a database of the test's.
+/// Its error about a database of the test's.
 async fn refusal(consign: &Consign) -> String {
     let mut command = consign.shop();
     let said = tempfile::NamedTempFile::new().unwrap();

@@ -6,13 +6,13 @@
 use std::ops::Range;
 
 use super::{
-    error::{Fault, Located},
+    error::{Fault, FaultAt},
     number::Number,
 };
 use crate::PAYLOAD_DEPTH_MAX;
 
 /// The canonical text of the document `text`.
-pub(super) fn canonical(text: &str, bytes_max: usize) -> Result<String, Located> {
+pub(super) fn canonical(text: &str, bytes_max: usize) -> Result<String, FaultAt> {
     let mut reader = Reader {
         text,
         at: 0,
@@ -70,7 +70,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn value(&mut self) -> Result<(), Located> {
+    fn value(&mut self) -> Result<(), FaultAt> {
         self.skip_space();
         match self.peek() {
             Some(b'{') => self.nested(Self::object),
@@ -84,7 +84,7 @@ impl Reader<'_> {
         }
     }
 
-    fn nested(&mut self, read: impl Fn(&mut Self) -> Result<(), Located>) -> Result<(), Located> {
+    fn nested(&mut self, read: impl Fn(&mut Self) -> Result<(), FaultAt>) -> Result<(), FaultAt> {
         if self.depth == PAYLOAD_DEPTH_MAX {
             return Err(Fault::TooDeep.into());
         }
@@ -95,7 +95,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn list(&mut self) -> Result<(), Located> {
+    fn list(&mut self) -> Result<(), FaultAt> {
         self.push("[")?;
         self.skip_space();
         if self.peek() == Some(b']') {
@@ -113,7 +113,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn object(&mut self) -> Result<(), Located> {
+    fn object(&mut self) -> Result<(), FaultAt> {
         self.push("{")?;
         let begin = self.out.len();
         self.skip_space();
@@ -134,7 +134,7 @@ impl Reader<'_> {
         Ok(self.push("}")?)
     }
 
-    fn member(&mut self) -> Result<Member, Located> {
+    fn member(&mut self) -> Result<Member, FaultAt> {
         self.skip_space();
         let begin = self.out.len();
         if self.peek() != Some(b'"') {
@@ -154,7 +154,7 @@ impl Reader<'_> {
     }
 
     /// Puts the members of the object that begins at `begin` in the order of their names.
-    fn sort(&mut self, begin: usize, mut members: Vec<Member>) -> Result<(), Located> {
+    fn sort(&mut self, begin: usize, mut members: Vec<Member>) -> Result<(), FaultAt> {
         let out = &self.out;
         let name = |member: &Member| &out[member.name.clone()];
         if members.is_sorted_by(|a, b| name(a) < name(b)) {
@@ -163,7 +163,7 @@ impl Reader<'_> {
         members.sort_by(|a, b| name(a).cmp(name(b)));
         for pair in members.windows(2) {
             if name(&pair[0]) == name(&pair[1]) {
-                return Err(Located::from(Fault::DuplicateName).in_member(name(&pair[0])));
+                return Err(FaultAt::from(Fault::DuplicateName).in_member(name(&pair[0])));
             }
         }
         let mut sorted = String::with_capacity(out.len() - begin);

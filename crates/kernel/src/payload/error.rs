@@ -89,28 +89,30 @@ impl Fault {
 
 /// A fault on its way up from the place where it was found.
 #[derive(Debug)]
-pub(super) struct Located {
+pub(super) struct FaultAt {
     pub(super) fault: Fault,
     /// Segments of the path, innermost first.
     segments: Vec<String>,
 }
 
-impl From<Fault> for Located {
+impl From<Fault> for FaultAt {
     fn from(fault: Fault) -> Self {
         let segments = Vec::new();
         Self { fault, segments }
     }
 }
 
-impl Located {
+impl FaultAt {
     /// The same, in the member whose name has this JSON text between its quotes.
     pub(super) fn in_member(mut self, name: &str) -> Self {
         let is_plain = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
         let shown: String = name.chars().take(NAME_CHARS_MAX).collect();
         let cut = if shown.len() < name.len() { "…" } else { "" };
-        self.segments.push(match name.chars().all(is_plain) {
-            true if !name.is_empty() => format!(".{shown}{cut}"),
-            _ => format!("[\"{shown}{cut}\"]"),
+        let is_bare = !name.is_empty() && name.chars().all(is_plain);
+        self.segments.push(if is_bare {
+            format!(".{shown}{cut}")
+        } else {
+            format!("[\"{shown}{cut}\"]")
         });
         self
     }
@@ -125,7 +127,7 @@ impl Located {
     }
 
     pub(super) fn into_error(mut self) -> PayloadError {
-        // Where a document is too deep is said well enough by where that begins.
+        // For a document that is too deep, the beginning of the path is enough.
         if self.fault == Fault::TooDeep {
             self.segments.clear();
         }

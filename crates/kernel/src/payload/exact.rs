@@ -1,4 +1,4 @@
-//! Whether a [`Value`] keeps what a JSON text says.
+//! Whether a [`Value`] keeps a JSON text exactly.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     Payload, PayloadError, end_of_string,
-    error::{Fault, Located},
+    error::{Fault, FaultAt},
     not_json,
 };
 
@@ -28,7 +28,7 @@ pub fn exact_value(text: &str) -> Result<Value, PayloadError> {
         rest: text,
         depth: 0,
     };
-    scanner.value().map_err(Located::into_error)?;
+    scanner.value().map_err(FaultAt::into_error)?;
     serde_json::from_str(text).map_err(|error| PayloadError {
         place: String::new(),
         why: error.to_string(),
@@ -55,7 +55,7 @@ impl<'t> Scanner<'t> {
         taken
     }
 
-    fn value(&mut self) -> Result<(), Located> {
+    fn value(&mut self) -> Result<(), FaultAt> {
         match self.peek() {
             Some(b'{') => self.nested(Self::members),
             Some(b'[') => self.nested(Self::elements),
@@ -75,7 +75,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    fn nested(&mut self, read: impl Fn(&mut Self) -> Result<(), Located>) -> Result<(), Located> {
+    fn nested(&mut self, read: impl Fn(&mut Self) -> Result<(), FaultAt>) -> Result<(), FaultAt> {
         if self.depth == DEPTH_MAX {
             return Err(Fault::TooDeep.into());
         }
@@ -85,7 +85,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    fn members(&mut self) -> Result<(), Located> {
+    fn members(&mut self) -> Result<(), FaultAt> {
         let mut names = BTreeSet::new();
         self.take(1);
         while let Some(byte) = self.peek() {
@@ -96,7 +96,7 @@ impl<'t> Scanner<'t> {
                 }
                 _ => {
                     let name = self.take(end_of_string(self.rest));
-                    let inside = |fault: Located| fault.in_member(&name[1..name.len() - 1]);
+                    let inside = |fault: FaultAt| fault.in_member(&name[1..name.len() - 1]);
                     // Two spellings are one name.
                     let read: String = serde_json::from_str(name).unwrap_or_default();
                     if !names.insert(read) {
@@ -112,7 +112,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    fn elements(&mut self) -> Result<(), Located> {
+    fn elements(&mut self) -> Result<(), FaultAt> {
         let mut index = 0;
         self.take(1);
         while let Some(byte) = self.peek() {

@@ -1,4 +1,4 @@
-//! Documents of strangers: whatever bytes come, nothing panics, and what is taken can be given back.
+//! Arbitrary documents: no bytes make the parser panic, and what it accepts is read back unchanged.
 
 use proptest::prelude::*;
 use serde_json::Value;

@@ -74,9 +74,10 @@ impl<'t> Number<'t> {
             _ => 0,
         };
         let is_zero = leading_zeros == length(self.whole) + length(self.fraction);
-        let whole = match is_zero {
-            true => 0,
-            false => (self.point() - leading_zeros).max(0),
+        let whole = if is_zero {
+            0
+        } else {
+            (self.point() - leading_zeros).max(0)
         };
         let scale = (length(self.fraction) - self.exponent).max(0);
         if whole > WHOLE_DIGITS_MAX || scale > SCALE_MAX {

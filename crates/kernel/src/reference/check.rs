@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Entry, Reference};
-use crate::{AttemptOutcome, Finding, MessageId};
+use crate::{AttemptOutcome, Finding, MessageId, StateKind};
 
 impl Reference {
-    /// Everything that should not be; empty when all is well.
+    /// Every violated invariant; empty when there is none.
     pub fn check(&self) -> Vec<Finding> {
         let places = self.places();
         let mut findings = Vec::new();
@@ -56,11 +56,69 @@ impl Reference {
                     && !self
                         .waiting
                         .contains_key(&(message.queue.clone(), group.clone(), *id));
-                let turn = self.turns.get(&(message.queue.clone(), group.clone()));
-                if active && turn != Some(id) {
-                    findings.push(finding("turn", *id, "is out of turn in its group".into()));
+                let head = self.heads.get(&(message.queue.clone(), group.clone()));
+                if active && head != Some(id) {
+                    findings.push(finding(
+                        "group_head",
+                        *id,
+                        "is not the head of its group".into(),
+                    ));
                 }
             }
+        }
+        findings.extend(self.check_erased());
+        findings.extend(self.check_departed());
+        findings
+    }
+
+    /// An erased message is final, and its content is gone.
+    fn check_erased(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (id, message) in self.messages.iter() {
+            if !self.erasures.contains_key(id) {
+                continue;
+            }
+            let is_final = matches!(self.kind(*id), StateKind::Delivered | StateKind::Dead);
+            let (attempts, late) = (self.history(*id), self.late(*id));
+            let holds_content = message.payload.as_str() != "null"
+                || !message.headers.is_empty()
+                || attempts
+                    .iter()
+                    .any(|a| a.detail.is_some() || a.result.is_some())
+                || late
+                    .iter()
+                    .any(|late| late.detail.is_some() || late.result.is_some());
+            if !is_final || holds_content {
+                let what = "was erased, but has content or is not final";
+                findings.push(finding("erasure", *id, what.into()));
+            }
+        }
+        findings
+    }
+
+    /// What has left, and what is leaving.
+    fn check_departed(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for former in self.former_keys.values() {
+            if self.messages.contains_key(&former.message_id) {
+                findings.push(finding(
+                    "former_key",
+                    former.message_id,
+                    "has a key of messages that have left".into(),
+                ));
+            }
+        }
+        let under_way = self.departures.values().filter(|row| !row.is_over);
+        for row in under_way.skip(1) {
+            findings.push(Finding {
+                code: "departure".to_owned(),
+                what: format!(
+                    "departure {} began while another was under way",
+                    row.departure.id
+                ),
+                remedy: "this is a defect in the reference store".to_owned(),
+                ids: Vec::new(),
+            });
         }
         findings
     }
@@ -70,7 +128,7 @@ impl Reference {
         let ready = self
             .ready
             .values()
-            .flat_map(|run| run.entries.iter().copied());
+            .flat_map(|batch| batch.entries.iter().copied());
         let leased = self
             .leases
             .values()

@@ -2,14 +2,51 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::{Entry, LeaseRow, Reference, RunKey, later};
+use super::{BatchKey, Entry, LeaseRow, Reference, later};
 use crate::{
-    AttemptOutcome, BeginAnswer, Claim, ClaimedMessage, Fence, Lease, MessageId, Outcome,
-    ReleaseAnswer, RenewAnswer, Token, error::Result, queue::validate_ttl,
+    AttemptOutcome, BeginAnswer, Claim, ClaimedMessage, Claims, Expiry, Fence, Lease, MessageId,
+    Outcome, QueueName, ReferenceStore, ReleaseAnswer, RenewAnswer, Token,
+    error::Result,
+    plan::{claimable, fitting, not_in_lease},
+    queue::validate_ttl,
 };
+
+#[async_trait]
+impl Claims for ReferenceStore {
+    /// Never waits: nothing here sleeps.
+    async fn wait(&self, _queue: &QueueName, _timeout: Duration) -> Result<bool> {
+        Ok(false)
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Option<Lease>> {
+        let token = self.draw_token();
+        self.at(|reference, now| {
+            #[cfg(feature = "twins")]
+            let token = reference.counter_token().unwrap_or(token);
+            reference.claim(now, token, claim)
+        })
+    }
+
+    async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
+        self.at(|reference, now| reference.renew(now, token, ttl))
+    }
+
+    async fn release(&self, token: Token) -> Result<ReleaseAnswer> {
+        self.at(|reference, now| reference.release(now, token))
+    }
+
+    async fn begin(&self, token: Token, ids: &[MessageId]) -> Result<BeginAnswer> {
+        self.at(|reference, now| reference.begin(now, token, ids))
+    }
+
+    async fn expire(&self, limit: u32) -> Result<Expiry> {
+        Ok(self.at(|reference, now| reference.expire(now, limit)))
+    }
+}
 
 impl Reference {
     /// Leases the oldest due messages of a queue under a fresh `token`.
@@ -57,37 +94,23 @@ impl Reference {
         Ok(Some(lease))
     }
 
-    /// Takes the oldest due entries out of their runs: one `apart` run alone if it is the oldest,
-    /// otherwise any others, the last one split to respect the limit.
+    /// Takes the oldest due entries out of their batches, the last one split to respect the limits.
     fn take_due(&mut self, now: Timestamp, claim: &Claim, bytes_max: u64) -> Vec<Entry> {
-        let mut bytes = 0;
         let limit = claim.limit as usize;
-        let due: Vec<RunKey> = self
-            .ready
-            .keys()
-            .filter(|key| key.queue == claim.queue && key.due_at <= now)
-            .cloned()
-            .collect();
-        let first_is_apart = due.first().is_some_and(|key| self.ready[key].apart);
+        let due = self.ready.keys();
+        let due = due.filter(|key| key.queue == claim.queue && key.due_at <= now);
+        let due: Vec<BatchKey> = claimable(due.cloned().collect(), |key| self.ready[key].isolated);
+        let mut bytes_left = bytes_max;
         let mut taken = Vec::new();
         for key in due {
-            if taken.len() == limit || (first_is_apart && !taken.is_empty()) {
-                break;
-            }
-            if self.ready[&key].apart && !first_is_apart {
-                continue;
-            }
-            let run = self.ready.get_mut(&key).expect("invariant: just listed");
-            let length = run.entries.len();
-            let room = run.entries.iter().take(limit - taken.len());
-            let fitting = room.take_while(|entry| {
-                let is_first = bytes == 0;
-                bytes += self.messages[&entry.id].bytes() as u64;
-                is_first || bytes <= bytes_max
-            });
-            let count = fitting.count();
-            taken.extend(run.entries.drain(..count));
-            if count < length {
+            let batch = self.ready.get_mut(&key).expect("invariant: just listed");
+            let room = batch.entries.len().min(limit - taken.len());
+            let size = |entry: &Entry| self.messages[&entry.id].bytes() as u64;
+            let sizes: Vec<u64> = batch.entries[..room].iter().map(size).collect();
+            let count = fitting(sizes.iter().copied(), bytes_left, taken.is_empty());
+            bytes_left = bytes_left.saturating_sub(sizes[..count].iter().sum());
+            taken.extend(batch.entries.drain(..count));
+            if !batch.entries.is_empty() {
                 break;
             }
             self.ready.remove(&key);
@@ -107,8 +130,8 @@ impl Reference {
     /// Whether an earlier delivery may have happened.
     ///
     /// The last attempt that reached the sink, if any did, ended uncertain; expired attempts never
-    /// reached it, so they change nothing. Or somebody who had lost the message says that it was
-    /// delivered: no later attempt speaks of that one, so this lasts.
+    /// reached it, so they change nothing. Or a late result reports that it was
+    /// delivered: no later attempt is about that delivery, so this lasts.
     fn in_doubt(&self, id: MessageId) -> bool {
         let last = self
             .attempts
@@ -140,7 +163,7 @@ impl Reference {
         })
     }
 
-    /// Gives back what has not begun, uncounted.
+    /// Returns messages that have not begun to ready; no attempt is recorded.
     pub fn release(&mut self, now: Timestamp, token: Token) -> Result<ReleaseAnswer> {
         let Some(fence) = self.live(now, token) else {
             return Ok(ReleaseAnswer::LeaseLost);
@@ -172,7 +195,7 @@ impl Reference {
             return Ok(BeginAnswer::LeaseLost);
         };
         let lease = self.lease_mut(fence);
-        let strangers = lease.strangers(ids.iter().copied());
+        let strangers = not_in_lease(&lease.entries, ids.iter().copied());
         if !strangers.is_empty() {
             return Ok(BeginAnswer::NotInLease(strangers));
         }
@@ -180,7 +203,7 @@ impl Reference {
         Ok(BeginAnswer::Begun)
     }
 
-    /// The lease a token may speak for now.
+    /// The live lease of a token.
     pub(super) fn live(&self, now: Timestamp, token: Token) -> Option<Fence> {
         let (fence, lease) = self.leases.iter().find(|(_, lease)| lease.token == token)?;
         (lease.expires_at > now).then_some(*fence)
@@ -190,14 +213,5 @@ impl Reference {
         self.leases
             .get_mut(&fence)
             .expect("invariant: the lease was just found")
-    }
-}
-
-impl LeaseRow {
-    /// Those of `ids` that this lease does not hold, sorted, each once.
-    pub(super) fn strangers(&self, ids: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
-        let held: BTreeSet<MessageId> = self.entries.iter().map(|entry| entry.id).collect();
-        let asked: BTreeSet<MessageId> = ids.collect();
-        asked.difference(&held).copied().collect()
     }
 }

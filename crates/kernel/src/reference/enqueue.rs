@@ -1,97 +1,81 @@
 //! Enqueueing: all messages or none.
 
-use std::{collections::BTreeMap, time::Duration};
-
+use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{Entry, Reference, groups::Place, later};
+use super::{ErasureRow, Reference, groups::Admission};
 use crate::{
-    Enqueued, Message, MessageId, NewMessage, Payload, QueueName, StateKind,
-    error::{Error, Result},
+    Message, MessageId, NewMessage, Produce, QueueName, Receipt, ReferenceStore, StateKind,
+    error::Result,
+    plan::{self, Duplicate, Entry, KeyHolder, later},
 };
+
+#[async_trait]
+impl Produce for ReferenceStore {
+    async fn enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Receipt>> {
+        self.at(|reference, now| reference.enqueue(now, messages))
+    }
+}
 
 impl Reference {
     /// Enqueues all messages or none.
-    pub fn enqueue(&mut self, now: Timestamp, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
-        let twins = self.check_batch(messages)?;
-        let mut ids: Vec<MessageId> = Vec::with_capacity(messages.len());
-        let mut runs: Vec<((QueueName, Duration), Vec<Entry>)> = Vec::new();
-        for (message, twin) in messages.iter().zip(&twins) {
-            let id = match twin {
-                Twin::None => self.insert(now, message, &mut runs),
-                Twin::Stored(id) => *id,
-                Twin::InBatch(index) => ids[*index],
-            };
-            ids.push(id);
-        }
-        for ((queue, delay), entries) in runs {
-            self.make_ready(&queue, later(now, delay), &entries, false);
-        }
-        let answer = |(id, twin): (&MessageId, &Twin)| Enqueued {
-            id: *id,
-            duplicate: !matches!(twin, Twin::None),
-            state: self.kind(*id),
-        };
-        Ok(ids.iter().zip(&twins).map(answer).collect())
-    }
-
-    /// Checks everything before anything is written, and finds the messages whose key is taken.
-    fn check_batch(&self, messages: &[NewMessage]) -> Result<Vec<Twin>> {
+    pub fn enqueue(&mut self, now: Timestamp, messages: &[NewMessage]) -> Result<Vec<Receipt>> {
         for (index, message) in messages.iter().enumerate() {
             message.validate(index, &self.known_queue(&message.queue)?.policy)?;
         }
-        let mut in_batch: BTreeMap<(&QueueName, &str), usize> = BTreeMap::new();
-        let mut twins = Vec::with_capacity(messages.len());
-        for (index, message) in messages.iter().enumerate() {
-            let Some(key) = &message.key else {
-                twins.push(Twin::None);
-                continue;
-            };
-            if let Some(&id) = self.keys.get(&(message.queue.clone(), key.clone())) {
-                let stored = &self.messages[&id];
-                self.same_or_conflict(message, Some(id), &stored.payload, &stored.group)?;
-                twins.push(Twin::Stored(id));
-            } else if let Some(&first) = in_batch.get(&(&message.queue, key.as_str())) {
-                let twin = &messages[first];
-                self.same_or_conflict(message, None, &twin.payload, &twin.group)?;
-                twins.push(Twin::InBatch(first));
-            } else {
-                in_batch.insert((&message.queue, key), index);
-                twins.push(Twin::None);
+        let duplicates = plan::duplicates(messages, |queue, key| self.key_holder(queue, key))?;
+        let ids = plan::ids(self.last_message, &duplicates);
+        let mut ready = Vec::new();
+        for ((message, duplicate), id) in messages.iter().zip(&duplicates).zip(&ids) {
+            if *duplicate == Duplicate::None {
+                self.insert(now, message, *id);
+                let entry = Entry::new(*id);
+                if let Admission::Ready = self.become_head(entry, later(now, message.delay)) {
+                    ready.push((message, entry));
+                }
             }
         }
-        Ok(twins)
+        for ((queue, delay), entries) in plan::batches(ready) {
+            self.make_ready(queue, later(now, delay), &entries, false);
+        }
+        let answer = |(id, duplicate): (&MessageId, &Duplicate)| Receipt {
+            id: *id,
+            duplicate: *duplicate != Duplicate::None,
+            state: match duplicate {
+                Duplicate::Former { state, .. } => *state,
+                _ => self.kind(*id),
+            },
+        };
+        Ok(ids.iter().zip(&duplicates).map(answer).collect())
     }
 
-    fn same_or_conflict(
-        &self,
-        message: &NewMessage,
-        id: Option<MessageId>,
-        payload: &Payload,
-        group: &Option<String>,
-    ) -> Result<()> {
-        if message.payload == *payload && message.group == *group {
-            return Ok(());
+    /// The message that has a key, in the store or before it left.
+    fn key_holder(&self, queue: &QueueName, key: &str) -> Option<KeyHolder<'_>> {
+        let place = (queue.clone(), key.to_owned());
+        if let Some(id) = self.keys.get(&place) {
+            let Message { payload, group, .. } = &self.messages[id];
+            let id = *id;
+            return Some(match self.erasures.get(&id) {
+                None => KeyHolder::Stored { id, payload, group },
+                Some(ErasureRow { digest, .. }) => KeyHolder::Former {
+                    id,
+                    digest,
+                    group,
+                    state: self.kind(id),
+                },
+            });
         }
-        let key = message
-            .key
-            .clone()
-            .expect("invariant: only keyed messages conflict");
-        Err(Error::KeyConflict {
-            queue: message.queue.clone(),
-            key,
-            id,
+        let former = self.former_keys.get(&place)?;
+        Some(KeyHolder::Former {
+            id: former.message_id,
+            digest: &former.digest,
+            group: &former.group,
+            state: former.state,
         })
     }
 
-    fn insert(
-        &mut self,
-        now: Timestamp,
-        new: &NewMessage,
-        runs: &mut Vec<((QueueName, Duration), Vec<Entry>)>,
-    ) -> MessageId {
-        self.last_message += 1;
-        let id = MessageId(self.last_message);
+    fn insert(&mut self, now: Timestamp, new: &NewMessage, id: MessageId) {
+        self.last_message = id.0;
         let message = Message {
             id,
             queue: new.queue.clone(),
@@ -105,32 +89,11 @@ impl Reference {
             self.keys.insert((new.queue.clone(), key.clone()), id);
         }
         self.messages.insert(id, message);
-        let entry = Entry {
-            id,
-            tries: 0,
-            attempts: 0,
-        };
-        if let Place::Ready = self.take_turn(entry, later(now, new.delay)) {
-            let to = (new.queue.clone(), new.delay);
-            match runs.iter_mut().find(|(run, _)| *run == to) {
-                Some((_, entries)) => entries.push(entry),
-                None => runs.push((to, vec![entry])),
-            }
-        }
-        id
     }
 
-    /// Where a message is, for answers; `Ready` for one whose run is about to be written.
+    /// Where a message is, for answers; `Ready` for one whose batch is about to be written.
     pub(super) fn kind(&self, id: MessageId) -> StateKind {
         self.state(id)
             .map_or(StateKind::Ready, |state| state.kind())
     }
-}
-
-/// Whether a message's key is taken, and by whom.
-enum Twin {
-    None,
-    Stored(MessageId),
-    /// By an earlier message of the same call.
-    InBatch(usize),
 }

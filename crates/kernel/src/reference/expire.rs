@@ -1,15 +1,13 @@
-//! Expiry: what happens to messages whose holder fell silent.
+//! Expiry: what happens to the messages of a lease that was not renewed.
 
 use jiff::Timestamp;
 
-use super::{Entry, LeaseRow, Reference};
-use crate::{
-    AttemptOutcome, By, EndedLease, Expired, Fence, Next, TokenPrefix, after_expiry, error::Result,
-};
+use super::{LeaseRow, Reference};
+use crate::{By, EndedLease, Expiry, Fence, TokenPrefix, error::Result, plan};
 
 impl Reference {
     /// Ends up to `limit` expired leases, oldest first.
-    pub fn expire(&mut self, now: Timestamp, limit: u32) -> Expired {
+    pub fn expire(&mut self, now: Timestamp, limit: u32) -> Expiry {
         self.expire_where(now, limit, |_| true)
     }
 
@@ -18,7 +16,7 @@ impl Reference {
         now: Timestamp,
         limit: u32,
         wanted: impl Fn(&LeaseRow) -> bool,
-    ) -> Expired {
+    ) -> Expiry {
         let over: Vec<Fence> = self
             .leases
             .iter()
@@ -26,7 +24,7 @@ impl Reference {
             .map(|(fence, _)| *fence)
             .take(limit as usize)
             .collect();
-        let mut expired = Expired::default();
+        let mut expired = Expiry::default();
         for fence in over {
             expired.leases += 1;
             expired.messages += self.end(now, fence);
@@ -62,39 +60,13 @@ impl Reference {
         })
     }
 
-    /// Ends one lease: an attempt for every message, and everything that goes back goes back in
-    /// halves, each to be leased alone, so that a poison message is alone after log2(n) crashes.
+    /// Ends one lease, and answers how many messages it had.
     fn end(&mut self, now: Timestamp, fence: Fence) -> u64 {
         let lease = self.leases.remove(&fence).expect("invariant: just listed");
+        let policy = self.policy(&lease.queue);
         let alone = self.counts_alone(lease.entries.len() == 1);
-        let mut back: Vec<Entry> = Vec::new();
-        let mut finished = Vec::new();
-        for entry in &lease.entries {
-            let begun = lease.begun.contains(&entry.id);
-            let (next, tries) = after_expiry(self.policy(&lease.queue), entry.tries, begun, alone);
-            let outcome = if begun {
-                AttemptOutcome::Uncertain
-            } else {
-                AttemptOutcome::Expired
-            };
-            let due_at = matches!(next, Next::Ready { .. }).then_some(now);
-            self.append_attempt(now, fence, &lease, *entry, None, outcome, due_at);
-            let entry = Entry {
-                tries,
-                attempts: entry.attempts + 1,
-                ..*entry
-            };
-            match next {
-                Next::Ready { .. } => back.push(entry),
-                next => finished.extend(self.park_or_end(now, &lease, entry, next, &None)),
-            }
-        }
-        let (first, second) = back.split_at(back.len().div_ceil(2));
-        self.make_ready(&lease.queue, now, first, true);
-        self.make_ready(&lease.queue, now, second, true);
-        for (id, died) in finished {
-            self.pass_turn(now, id, died);
-        }
+        let plan = plan::expiry(policy, now, &lease.entries, &lease.begun, false, alone);
+        self.apply_lease_plan(now, fence, &lease, plan);
         lease.entries.len() as u64
     }
 

@@ -1,65 +1,70 @@
-//! Order within groups, by turns: only the message whose turn it is may be ready.
+//! Order within groups: only the head of a group may be ready.
 
 use jiff::Timestamp;
 
 use super::{Entry, Reference, WaitingRow};
-use crate::{MessageId, OnDead, QueueName};
+use crate::{
+    MessageId, QueueName,
+    plan::{Promotion, group_moves_on, next_head},
+};
 
-/// Where a message that wants to be tried belongs.
-pub(super) enum Place {
+/// Where a message that may be tried is put.
+pub(super) enum Admission {
     Ready,
     Waiting,
 }
 
 impl Reference {
-    /// Takes the group's turn for a message if it is free, or puts the message in `waiting`.
-    pub(super) fn take_turn(&mut self, entry: Entry, due_at: Timestamp) -> Place {
+    /// Makes a message the head of its group if there is none, or puts it in `waiting`.
+    pub(super) fn become_head(&mut self, entry: Entry, due_at: Timestamp) -> Admission {
         let Some((queue, group)) = self.group_of(entry.id) else {
-            return Place::Ready;
+            return Admission::Ready;
         };
-        let turn = *self
-            .turns
+        let head = *self
+            .heads
             .entry((queue.clone(), group.clone()))
             .or_insert(entry.id);
-        if turn == entry.id {
-            return Place::Ready;
+        if head == entry.id {
+            return Admission::Ready;
         }
         self.waiting
             .insert((queue, group, entry.id), WaitingRow { entry, due_at });
-        Place::Waiting
+        Admission::Waiting
     }
 
-    /// Passes the turn on after a message was delivered or died, where its queue lets it.
-    pub(super) fn pass_turn(&mut self, now: Timestamp, id: MessageId, died: bool) {
+    /// Promotes the next message after the head was delivered or died, where the queue's policy allows it.
+    pub(super) fn promote_next(&mut self, now: Timestamp, id: MessageId, died: bool) {
         let Some((queue, group)) = self.group_of(id) else {
             return;
         };
-        if died && self.policy(&queue).on_dead == OnDead::Block {
+        if !group_moves_on(self.policy(&queue), died) {
             return;
         }
         assert_eq!(
-            self.turns.get(&(queue.clone(), group.clone())),
+            self.heads.get(&(queue.clone(), group.clone())),
             Some(&id),
-            "turn of the finished"
+            "the finished one was the head"
         );
         let first = (queue.clone(), group.clone(), MessageId(i64::MIN));
         let last = (queue.clone(), group.clone(), MessageId(i64::MAX));
         let waiting = self.waiting.range(first..=last).next();
-        let waiting = waiting.map(|((_, _, id), _)| *id);
+        let waiting = waiting.map(|(_, row)| (row.entry, row.due_at));
         let held = self.held.keys().copied().find(|id| {
             let of_group = self.group_of(*id);
             of_group.is_some_and(|(l, g)| l == queue && g == group)
         });
-        // Whoever is held keeps its place: the turn comes to it and waits there for a person.
-        match waiting.into_iter().chain(held).min() {
-            Some(next) => {
-                self.turns.insert((queue.clone(), group.clone()), next);
-                if let Some(row) = self.waiting.remove(&(queue.clone(), group, next)) {
-                    self.make_ready(&queue, row.due_at.max(now), &[row.entry], false);
-                }
+        let place = (queue.clone(), group.clone());
+        match next_head(now, waiting, held) {
+            Promotion::Ready { entry, due_at } => {
+                self.heads.insert(place, entry.id);
+                self.waiting.remove(&(queue.clone(), group, entry.id));
+                self.make_ready(&queue, due_at, &[entry], false);
             }
-            None => {
-                self.turns.remove(&(queue, group));
+            Promotion::Held(id) => {
+                self.heads.insert(place, id);
+            }
+            Promotion::Ended => {
+                self.heads.remove(&place);
             }
         }
     }

@@ -1,85 +1,61 @@
-//! What people do: queues, pausing, requeueing, holding.
+//! Operator actions on messages and leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{Entry, HeldRow, Reference, groups::Place};
+use super::{Entry, HeldRow, Reference, groups::Admission};
 use crate::{
-    By, MessageId, Move, Moved, Queue, QueueName, QueuePolicy, StateKind,
-    error::{Error, Result},
+    By, EndedLease, Message, MessageId, Move, MoveResult, Operate, QueueName, ReferenceStore,
+    Resolution, StateKind, TokenPrefix, error::Result, plan::OperatorMove,
 };
 
+#[async_trait]
+impl Operate for ReferenceStore {
+    async fn requeue(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.at(|reference, now| reference.requeue(now, ids, by))
+    }
+
+    async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.at(|reference, now| reference.hold(now, ids, by))
+    }
+
+    async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.at(|reference, now| reference.unhold(now, ids, by))
+    }
+
+    async fn resolve(
+        &self,
+        ids: &[MessageId],
+        resolution: &Resolution,
+        by: &By,
+    ) -> Result<Vec<MoveResult>> {
+        let token = self.draw_token();
+        self.at(|reference, now| reference.resolve(now, token, ids, resolution, by))
+    }
+
+    async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {
+        self.at(|reference, now| reference.end_lease(now, prefix, by))
+    }
+
+    async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>> {
+        self.at(|reference, now| reference.reveal(now, id, by))
+    }
+}
+
 impl Reference {
-    /// Creates a queue or changes its policy.
-    pub fn put_queue(
-        &mut self,
-        now: Timestamp,
-        name: &QueueName,
-        policy: &QueuePolicy,
-        by: &By,
-    ) -> Result<Queue> {
-        by.validate()?;
-        policy.validate()?;
-        if let Some(queue) = self.queues.get(name) {
-            let order = |policy: &QueuePolicy| (policy.ordered, policy.on_dead);
-            if order(&queue.policy) != order(policy) && !self.is_idle(name) {
-                return Err(Error::QueueNotEmpty {
-                    queue: name.clone(),
-                });
-            }
-        }
-        let queue = self.queues.entry(name.clone()).or_insert_with(|| Queue {
-            name: name.clone(),
-            policy: policy.clone(),
-            paused_at: None,
-        });
-        queue.policy = policy.clone();
-        let queue = queue.clone();
-        self.record_action(now, by, "queue", Some(name), None);
-        Ok(queue)
-    }
-
-    fn is_idle(&self, name: &QueueName) -> bool {
-        let blocked = self.turns.keys().any(|(queue, _)| queue == name);
-        self.counts(Timestamp::MAX, name).unfinished() == 0 && !blocked
-    }
-
-    /// Stops claims.
-    pub fn pause(&mut self, now: Timestamp, name: &QueueName, by: &By) -> Result<Queue> {
-        self.set_paused(now, name, by, true)
-    }
-
-    /// Lets the queue be claimed again.
-    pub fn resume(&mut self, now: Timestamp, name: &QueueName, by: &By) -> Result<Queue> {
-        self.set_paused(now, name, by, false)
-    }
-
-    fn set_paused(
-        &mut self,
-        now: Timestamp,
-        name: &QueueName,
-        by: &By,
-        paused: bool,
-    ) -> Result<Queue> {
-        by.validate()?;
-        self.known_queue(name)?;
-        let queue = self.queues.get_mut(name).expect("invariant: just found");
-        queue.paused_at = if paused {
-            queue.paused_at.or(Some(now))
-        } else {
-            None
-        };
-        let queue = queue.clone();
-        let action = if paused { "pause" } else { "resume" };
-        self.record_action(now, by, action, Some(name), None);
-        Ok(queue)
-    }
-
     /// Gives dead messages a fresh set of tries.
-    pub fn requeue(&mut self, now: Timestamp, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
-        self.put_back(now, ids, by, "requeue", |store, id| {
+    pub fn requeue(
+        &mut self,
+        now: Timestamp,
+        ids: &[MessageId],
+        by: &By,
+    ) -> Result<Vec<MoveResult>> {
+        self.put_back(now, ids, by, OperatorMove::Requeue, |store, id| {
             let dead = store.dead.remove(&id)?;
+            let queue = store.messages[&id].queue.clone();
+            store.departed.entry(queue).or_default().revived += 1;
             Some(Entry {
                 id,
                 tries: 0,
@@ -89,102 +65,104 @@ impl Reference {
     }
 
     /// Puts held messages back.
-    pub fn unhold(&mut self, now: Timestamp, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
-        self.put_back(now, ids, by, "unhold", |store, id| {
+    pub fn unhold(
+        &mut self,
+        now: Timestamp,
+        ids: &[MessageId],
+        by: &By,
+    ) -> Result<Vec<MoveResult>> {
+        self.put_back(now, ids, by, OperatorMove::Unhold, |store, id| {
             store.held.remove(&id).map(|held| held.entry)
         })
     }
 
-    /// Moves messages to ready, or to waiting where it is not their turn; one run per queue.
+    /// Moves messages to ready, or to waiting where their group has another head; one batch per queue.
     fn put_back(
         &mut self,
         now: Timestamp,
         ids: &[MessageId],
         by: &By,
-        action: &str,
+        kind: OperatorMove,
         take_out: impl Fn(&mut Self, MessageId) -> Option<Entry>,
-    ) -> Result<Vec<Moved>> {
+    ) -> Result<Vec<MoveResult>> {
         by.validate()?;
         let mut answers = Vec::new();
-        let mut runs: BTreeMap<QueueName, Vec<Entry>> = BTreeMap::new();
+        let mut batches: BTreeMap<QueueName, Vec<Entry>> = BTreeMap::new();
         for id in ids.iter().copied().collect::<BTreeSet<_>>() {
-            let Some(state) = self.state(id).map(|state| state.kind()) else {
-                answers.push(Moved {
-                    id,
-                    answer: Move::NoSuchMessage,
-                });
+            let state = self.state(id).map(|state| state.kind());
+            // Only a requeue gets this far with an erased message: it is delivered or dead.
+            let erased = self.erasures.contains_key(&id).then_some(Move::Erased);
+            if let Some(answer) = kind.refusal(state).or(erased) {
+                answers.push(MoveResult { id, answer });
                 continue;
-            };
-            let answer = match take_out(self, id) {
-                None if action == "requeue" => Move::NotDead { state },
-                None => Move::NotHeld { state },
-                Some(entry) => {
-                    let queue = self.messages[&id].queue.clone();
-                    self.record_action(now, by, action, Some(&queue), Some(id));
-                    match self.take_turn(entry, now) {
-                        Place::Waiting => Move::Moved {
-                            state: StateKind::Waiting,
-                        },
-                        Place::Ready => {
-                            runs.entry(queue).or_default().push(entry);
-                            Move::Moved {
-                                state: StateKind::Ready,
-                            }
-                        }
-                    }
+            }
+            let entry = take_out(self, id).expect("invariant: in the state it is taken from");
+            let queue = self.messages[&id].queue.clone();
+            self.record_action(now, by, kind.as_str(), Some(&queue), Some(id));
+            let state = match self.become_head(entry, now) {
+                Admission::Waiting => StateKind::Waiting,
+                Admission::Ready => {
+                    batches.entry(queue).or_default().push(entry);
+                    StateKind::Ready
                 }
             };
-            answers.push(Moved { id, answer });
+            let answer = Move::Moved { state };
+            answers.push(MoveResult { id, answer });
         }
-        for (queue, entries) in runs {
+        for (queue, entries) in batches {
             self.make_ready(&queue, now, &entries, false);
         }
         Ok(answers)
     }
 
-    /// Parks ready and waiting messages. A parked message keeps its turn, or its place before it.
-    pub fn hold(&mut self, now: Timestamp, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
+    /// Holds ready and waiting messages. A held message stays the head, or keeps its place in the group.
+    pub fn hold(&mut self, now: Timestamp, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
         by.validate()?;
         let mut answers = Vec::new();
         for id in ids.iter().copied().collect::<BTreeSet<_>>() {
-            let answer = match self.state(id).map(|state| state.kind()) {
-                None => Move::NoSuchMessage,
-                Some(StateKind::Ready | StateKind::Waiting) => {
-                    let entry = self
-                        .take_from_ready(id)
-                        .or_else(|| self.take_from_waiting(id));
-                    let entry = entry.expect("invariant: ready or waiting");
-                    let reason = by.reason.clone();
-                    self.held.insert(
-                        id,
-                        HeldRow {
-                            at: now,
-                            reason,
-                            entry,
-                        },
-                    );
-                    let queue = self.messages[&id].queue.clone();
-                    self.record_action(now, by, "hold", Some(&queue), Some(id));
-                    Move::Moved {
-                        state: StateKind::Held,
-                    }
-                }
-                Some(state) => Move::NotHoldable { state },
+            let state = self.state(id).map(|state| state.kind());
+            if let Some(answer) = OperatorMove::Hold.refusal(state) {
+                answers.push(MoveResult { id, answer });
+                continue;
+            }
+            let entry = self
+                .take_from_ready(id)
+                .or_else(|| self.take_from_waiting(id));
+            let row = HeldRow {
+                at: now,
+                reason: by.reason.clone(),
+                entry: entry.expect("invariant: ready or waiting"),
             };
-            answers.push(Moved { id, answer });
+            self.held.insert(id, row);
+            let queue = self.messages[&id].queue.clone();
+            self.record_action(now, by, "hold", Some(&queue), Some(id));
+            let answer = Move::Moved {
+                state: StateKind::Held,
+            };
+            answers.push(MoveResult { id, answer });
         }
         Ok(answers)
     }
 
+    /// Returns a message with its payload and records the access in the audit.
+    pub fn reveal(&mut self, now: Timestamp, id: MessageId, by: &By) -> Result<Option<Message>> {
+        by.validate()?;
+        let Some(message) = self.messages.get(&id).cloned() else {
+            return Ok(None);
+        };
+        self.record_action(now, by, "reveal", Some(&message.queue), Some(id));
+        Ok(Some(message))
+    }
+
     fn take_from_ready(&mut self, id: MessageId) -> Option<Entry> {
-        let (key, run) = self
+        let (key, batch) = self
             .ready
             .iter_mut()
-            .find(|(_, run)| run.entries.iter().any(|e| e.id == id))?;
+            .find(|(_, batch)| batch.entries.iter().any(|e| e.id == id))?;
         let key = key.clone();
-        let index = run.entries.iter().position(|entry| entry.id == id)?;
-        let entry = run.entries.remove(index);
-        if run.entries.is_empty() {
+        let index = batch.entries.iter().position(|entry| entry.id == id)?;
+        let entry = batch.entries.remove(index);
+        if batch.entries.is_empty() {
             self.ready.remove(&key);
         }
         Some(entry)

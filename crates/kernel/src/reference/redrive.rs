@@ -2,15 +2,47 @@
 
 use std::ops::Bound;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{RedriveRow, Reference};
 use crate::{
     By, DeadLetter, Filter, MessageId, Move, PAGE_ENTRIES_MAX, Redrive, RedriveId, RedrivePlan,
-    RedriveState,
+    RedriveState, Redrives, ReferenceStore,
     error::{Error, Result},
     redrive::redrive_by,
 };
+
+#[async_trait]
+impl Redrives for ReferenceStore {
+    async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
+        self.at(|reference, now| reference.start_redrive(now, plan, by))
+    }
+
+    async fn step_redrive(&self, limit: u32) -> Result<Option<Redrive>> {
+        self.at(|reference, now| reference.step_redrive(now, limit))
+    }
+
+    async fn stop_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
+        self.at(|reference, now| reference.stop_redrive(now, id, by))
+    }
+
+    async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
+        self.at(|reference, now| reference.resume_redrive(now, id, by))
+    }
+
+    async fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<DeadLetter>> {
+        Ok(self.at(|reference, _| reference.first_dead(plan, limit)))
+    }
+
+    async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {
+        Ok(self.at(|reference, _| reference.redrive(id)))
+    }
+
+    async fn redrives(&self, limit: u32) -> Result<Vec<Redrive>> {
+        Ok(self.at(|reference, _| reference.redrives(limit)))
+    }
+}
 
 impl Reference {
     /// Starts a redrive; its steps move the messages.
@@ -88,6 +120,7 @@ impl Reference {
         let covered = self
             .dead
             .iter()
+            .filter(|(id, _)| !self.erasures.contains_key(id))
             .filter(|(_, dead)| plan.covers(&dead.queue, &dead.code));
         let letters = covered.map(|(id, dead)| dead.letter(*id));
         letters.take(plan.shown(limit) as usize).collect()
@@ -107,16 +140,16 @@ impl Reference {
     /// Stops a running redrive.
     pub fn stop_redrive(&mut self, now: Timestamp, id: RedriveId, by: &By) -> Result<Redrive> {
         let (from, to) = (RedriveState::Running, RedriveState::Stopped);
-        self.turn_redrive(now, id, by, "stop_redrive", from, to)
+        self.set_redrive_state(now, id, by, "stop_redrive", from, to)
     }
 
-    /// Lets a stopped redrive go on.
+    /// Resumes a stopped redrive.
     pub fn resume_redrive(&mut self, now: Timestamp, id: RedriveId, by: &By) -> Result<Redrive> {
         let (from, to) = (RedriveState::Stopped, RedriveState::Running);
-        self.turn_redrive(now, id, by, "resume_redrive", from, to)
+        self.set_redrive_state(now, id, by, "resume_redrive", from, to)
     }
 
-    fn turn_redrive(
+    fn set_redrive_state(
         &mut self,
         now: Timestamp,
         id: RedriveId,

@@ -1,4 +1,4 @@
-//! What a person found out about held messages.
+//! Resolving held messages: an operator records their outcome.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,14 @@ use jiff::Timestamp;
 
 use super::{Entry, LeaseRow, Reference};
 use crate::{
-    By, Fence, MessageId, Move, Moved, Report, Resolution, StateKind, Token, after_resolution,
-    codes, error::Result,
+    By, Fence, MessageId, Move, MoveResult, Report, Resolution, Token, after_resolution, codes,
+    error::Result,
+    plan::{self, OperatorMove},
 };
 
 impl Reference {
-    /// Settles held messages as a person says, under a lease of the person's own that is taken and
-    /// over in this moment.
+    /// Settles held messages under a lease in the operator's name, which is taken and
+    /// ended in the same step.
     pub fn resolve(
         &mut self,
         now: Timestamp,
@@ -20,7 +21,7 @@ impl Reference {
         ids: &[MessageId],
         resolution: &Resolution,
         by: &By,
-    ) -> Result<Vec<Moved>> {
+    ) -> Result<Vec<MoveResult>> {
         by.validate()?;
         let ids: BTreeSet<MessageId> = ids.iter().copied().collect();
         resolution.validate(ids.len())?;
@@ -29,26 +30,23 @@ impl Reference {
         }
         self.last_fence += 1;
         let fence = Fence(self.last_fence);
-        let state = resolution.state();
         let (mut answers, mut finished) = (Vec::new(), Vec::new());
         for id in ids {
-            let answer = match self.state(id).map(|state| state.kind()) {
-                None => Move::NoSuchMessage,
-                Some(StateKind::Held) => {
-                    finished.extend(self.settle_held(now, (fence, token), id, resolution, by));
-                    Move::Moved { state }
-                }
-                Some(state) => Move::NotHeld { state },
-            };
-            answers.push(Moved { id, answer });
+            let state = self.state(id).map(|state| state.kind());
+            let answer = OperatorMove::Resolve.refusal(state).unwrap_or_else(|| {
+                finished.extend(self.settle_held(now, (fence, token), id, resolution, by));
+                let state = resolution.state();
+                Move::Moved { state }
+            });
+            answers.push(MoveResult { id, answer });
         }
         for (id, died) in finished {
-            self.pass_turn(now, id, died);
+            self.promote_next(now, id, died);
         }
         Ok(answers)
     }
 
-    /// Files one message: answers with it (and whether it died) if it has a turn to pass on.
+    /// Files one message: answers with it (and whether it died) if it was the head of its group.
     fn settle_held(
         &mut self,
         now: Timestamp,
@@ -59,9 +57,10 @@ impl Reference {
     ) -> Option<(MessageId, bool)> {
         let entry = self.held.remove(&id).expect("invariant: held").entry;
         let queue = self.messages[&id].queue.clone();
+        self.record_action(now, by, "resolve", Some(&queue), Some(id));
         let lease = LeaseRow {
             token,
-            queue: queue.clone(),
+            queue,
             owner: by.actor.clone(),
             entries: vec![entry],
             begun: BTreeSet::new(),
@@ -73,25 +72,12 @@ impl Reference {
             detail: Some(by.reason.clone()),
             ..Report::new(id, resolution.outcome())
         };
-        self.append_attempt(
-            now,
-            fence,
-            &lease,
-            entry,
-            Some(&report),
-            report.outcome.into(),
-            None,
-        );
-        let entry = Entry {
-            tries: entry.tries + 1,
-            attempts: entry.attempts + 1,
-            ..entry
-        };
-        self.record_action(now, by, "resolve", Some(&queue), Some(id));
-        let next = after_resolution(resolution);
-        let finished = self.park_or_end(now, &lease, entry, next, &report.detail);
-        // One that was held while it waited may have no turn to pass on yet.
-        let has_turn = self.group_of(id).and_then(|group| self.turns.get(&group)) == Some(&id);
-        finished.filter(|_| has_turn)
+        let next = |_: &Entry, _: &Report| after_resolution(resolution);
+        let mut plan = plan::settle(now, &lease.entries, &[&report], next);
+        let finished = std::mem::take(&mut plan.finished).pop();
+        self.apply_lease_plan(now, fence, &lease, plan);
+        // One that was held while it waited may not be the head yet.
+        let is_head = self.group_of(id).and_then(|group| self.heads.get(&group)) == Some(&id);
+        finished.filter(|_| is_head)
     }
 }

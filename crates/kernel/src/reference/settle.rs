@@ -1,16 +1,33 @@
 //! Settling: outcomes under a live lease, fenced.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{DeadRow, Entry, HeldRow, LeaseRow, Reference, later};
+use super::{DeadRow, HeldRow, LeaseRow, Reference};
 use crate::{
-    Attempt, AttemptOutcome, Fence, MessageId, Next, Recorded, Report, SettleAnswer, Token,
-    after_settle, codes,
-    error::{Error, Result},
-    is_counted,
+    Attempt, Fence, MessageId, RecordedOutcome, ReferenceStore, Report, Settle, SettleAnswer,
+    Token, after_settle, codes,
+    error::Result,
+    plan::{self, LeasePlan, NewAttempt, ReportClass, reject_repeats},
 };
+
+#[async_trait]
+impl Settle for ReferenceStore {
+    async fn settle(&self, token: Token, reports: &[Report]) -> Result<SettleAnswer> {
+        let chance = self.draw_chance();
+        self.at(|reference, now| {
+            #[cfg(feature = "twins")]
+            let token = reference.effective_token(token, reports);
+            reference.settle(now, token, reports, chance)
+        })
+    }
+
+    async fn record_late(&self, token: Token, reports: &[Report]) -> Result<Vec<MessageId>> {
+        self.at(|reference, now| reference.record_late(now, token, reports))
+    }
+}
 
 impl Reference {
     /// Records outcomes. `chance` in `[0, 1)` spreads retry delays.
@@ -22,164 +39,97 @@ impl Reference {
         chance: f64,
     ) -> Result<SettleAnswer> {
         let reports: Vec<Report> = reports.iter().cloned().map(Report::bounded).collect();
-        each_once(&reports)?;
-        let earlier = self.settled_under(token, &reports);
-        let Some(fence) = self.live(now, token) else {
-            // A lost reply is not a lost lease: a repeated settle is told what was recorded.
-            let repeated = !reports.is_empty() && earlier.len() == reports.len();
-            return Ok(match repeated {
-                true => SettleAnswer::AlreadySettled(self.recorded(token, &reports)),
-                false => SettleAnswer::LeaseLost,
-            });
-        };
-        let fresh: Vec<&Report> = reports
-            .iter()
-            .filter(|report| !earlier.contains(&report.id))
-            .collect();
-        let strangers = self.leases[&fence].strangers(fresh.iter().map(|report| report.id));
-        if !strangers.is_empty() {
-            return Ok(SettleAnswer::NotInLease(strangers));
-        }
-        if fresh.is_empty() && !reports.is_empty() {
-            return Ok(SettleAnswer::AlreadySettled(self.recorded(token, &reports)));
-        }
-        self.record(now, fence, &fresh, chance);
-        Ok(SettleAnswer::Settled(self.recorded(token, &reports)))
-    }
-
-    /// Writes attempts, moves the messages, shrinks or ends the lease.
-    fn record(&mut self, now: Timestamp, fence: Fence, reports: &[&Report], chance: f64) {
-        let lease = self.leases[&fence].clone();
-        let mut back: BTreeMap<Timestamp, Vec<Entry>> = BTreeMap::new();
-        let mut finished = Vec::new();
-        for report in reports {
-            let entry = lease.entry(report.id);
-            let next = after_settle(self.policy(&lease.queue), entry.tries, report, chance);
-            let due_at = match &next {
-                Next::Ready { delay } => Some(later(now, *delay)),
-                _ => None,
-            };
-            self.append_attempt(
-                now,
-                fence,
-                &lease,
-                entry,
-                Some(report),
-                report.outcome.into(),
-                due_at,
-            );
-            let entry = Entry {
-                tries: entry.tries + u32::from(is_counted(report)),
-                attempts: entry.attempts + 1,
-                ..entry
-            };
-            match next {
-                Next::Ready { .. } => {
-                    back.entry(due_at.expect("invariant: set above"))
-                        .or_default()
-                        .push(entry);
-                }
-                next => {
-                    finished.extend(self.park_or_end(now, &lease, entry, next, &report.detail));
-                }
+        reject_repeats(&reports)?;
+        let fence = self.live(now, token);
+        let held = fence.map(|fence| &self.leases[&fence].entries[..]);
+        let is_recorded = |id| self.attempt_under(token, id).is_some();
+        let fresh = match plan::classify_reports(held, &reports, is_recorded) {
+            ReportClass::New(fresh) => fresh,
+            ReportClass::LeaseLost => return Ok(SettleAnswer::LeaseLost),
+            ReportClass::NotInLease(strangers) => return Ok(SettleAnswer::NotInLease(strangers)),
+            ReportClass::Repeated => {
+                return Ok(SettleAnswer::AlreadySettled(self.recorded(token, &reports)));
             }
-        }
-        for (due_at, entries) in back {
-            self.make_ready(&lease.queue, due_at, &entries, false);
-        }
-        let settled: BTreeSet<MessageId> = reports.iter().map(|report| report.id).collect();
+        };
+        let fence = fence.expect("invariant: only a live lease has new reports");
+        let lease = self.leases[&fence].clone();
+        let policy = self.policy(&lease.queue);
+        let plan = plan::settle(now, &lease.entries, &fresh, |entry, report| {
+            after_settle(policy, entry.tries, report, chance)
+        });
+        let settled: BTreeSet<MessageId> = fresh.iter().map(|report| report.id).collect();
         let row = self.lease_mut(fence);
         row.entries.retain(|entry| !settled.contains(&entry.id));
         row.begun.retain(|id| !settled.contains(id));
         if row.entries.is_empty() {
             self.leases.remove(&fence);
         }
-        for (id, died) in finished {
-            self.pass_turn(now, id, died);
-        }
+        self.apply_lease_plan(now, fence, &lease, plan);
+        Ok(SettleAnswer::Settled(self.recorded(token, &reports)))
     }
 
-    /// Files a message that does not go back: answers with it (and whether it died) if its group
-    /// may move on.
-    pub(super) fn park_or_end(
-        &mut self,
-        now: Timestamp,
-        lease: &LeaseRow,
-        entry: Entry,
-        next: Next,
-        detail: &Option<String>,
-    ) -> Option<(MessageId, bool)> {
-        match next {
-            Next::Delivered => Some((entry.id, false)),
-            Next::Dead { code } => {
-                let row = DeadRow {
-                    queue: lease.queue.clone(),
-                    at: now,
-                    attempt_no: entry.attempts,
-                    code,
-                    detail: detail.clone(),
-                };
-                self.dead.insert(entry.id, row);
-                Some((entry.id, true))
-            }
-            Next::Held { reason } => {
-                let reason = reason.into_owned();
-                self.held.insert(
-                    entry.id,
-                    HeldRow {
-                        at: now,
-                        reason,
-                        entry,
-                    },
-                );
-                None
-            }
-            Next::Ready { .. } => unreachable!("invariant: the caller files what goes back"),
-        }
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "an attempt row has this many sources"
-    )]
-    pub(super) fn append_attempt(
+    /// Writes attempts, moves the messages that leave a lease, and lets their groups move on.
+    pub(super) fn apply_lease_plan(
         &mut self,
         now: Timestamp,
         fence: Fence,
         lease: &LeaseRow,
-        entry: Entry,
-        report: Option<&Report>,
-        outcome: AttemptOutcome,
-        next_due_at: Option<Timestamp>,
+        plan: LeasePlan,
     ) {
-        let attempt_no = entry.attempts + 1;
-        let expired = || Some(codes::LEASE_EXPIRED.to_owned());
+        for attempt in plan.attempts {
+            self.append_attempt(now, fence, lease, attempt);
+        }
+        for (id, attempt_no, code, detail) in plan.dead {
+            let row = DeadRow {
+                queue: lease.queue.clone(),
+                at: now,
+                attempt_no,
+                code,
+                detail,
+            };
+            self.dead.insert(id, row);
+        }
+        for (entry, reason) in plan.held {
+            let row = HeldRow {
+                at: now,
+                reason: reason.into_owned(),
+                entry,
+            };
+            self.held.insert(entry.id, row);
+        }
+        for batch in plan.ready {
+            self.make_ready(&lease.queue, batch.due_at, &batch.entries, batch.isolated);
+        }
+        for (id, died) in plan.finished {
+            self.promote_next(now, id, died);
+        }
+    }
+
+    fn append_attempt(
+        &mut self,
+        now: Timestamp,
+        fence: Fence,
+        lease: &LeaseRow,
+        attempt: NewAttempt,
+    ) {
+        let (id, attempt_no) = (attempt.entry.id, attempt.attempt_no());
         let attempt = Attempt {
-            message_id: entry.id,
+            message_id: id,
             attempt_no,
-            outcome,
+            outcome: attempt.outcome,
             owner: lease.owner.clone(),
             fence,
             token: lease.token,
             claimed_at: lease.claimed_at,
             // The database's clock may have been set back meanwhile.
             finished_at: now.max(lease.claimed_at),
-            code: report.map_or_else(expired, |report| report.code.clone()),
-            detail: report.and_then(|report| report.detail.clone()),
-            result: report.and_then(|report| report.result.clone()),
-            next_due_at,
+            code: attempt.code,
+            detail: attempt.detail,
+            result: attempt.result,
+            next_due_at: attempt.next_due_at,
         };
-        let previous = self.attempts.insert((entry.id, attempt_no), attempt);
+        let previous = self.attempts.insert((id, attempt_no), attempt);
         assert!(previous.is_none(), "attempts are append-only");
-    }
-
-    /// Those of the reported messages that this token has settled already.
-    fn settled_under(&self, token: Token, reports: &[Report]) -> BTreeSet<MessageId> {
-        reports
-            .iter()
-            .map(|report| report.id)
-            .filter(|id| self.attempt_under(token, *id).is_some())
-            .collect()
     }
 
     /// The attempt a token's holder recorded for a message; not one recorded against it.
@@ -192,12 +142,12 @@ impl Reference {
             })
     }
 
-    fn recorded(&self, token: Token, reports: &[Report]) -> Vec<Recorded> {
+    fn recorded(&self, token: Token, reports: &[Report]) -> Vec<RecordedOutcome> {
         let answer = |report: &Report| {
             let attempt = self
                 .attempt_under(token, report.id)
                 .expect("invariant: recorded above");
-            Recorded {
+            RecordedOutcome {
                 id: report.id,
                 attempt_no: attempt.attempt_no,
                 outcome: attempt.outcome,
@@ -206,26 +156,5 @@ impl Reference {
             }
         };
         reports.iter().map(answer).collect()
-    }
-}
-
-impl LeaseRow {
-    fn entry(&self, id: MessageId) -> Entry {
-        *self
-            .entries
-            .iter()
-            .find(|entry| entry.id == id)
-            .expect("invariant: checked before")
-    }
-}
-
-pub(super) fn each_once(reports: &[Report]) -> Result<()> {
-    let mut seen = BTreeSet::new();
-    match reports.iter().find(|report| !seen.insert(report.id)) {
-        Some(report) => Err(Error::invalid(
-            "reports",
-            format!("message {} is reported twice", report.id),
-        )),
-        None => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
 //! Deliberately broken variants. A suite that has never failed is no evidence: the conformance
-//! suite runs over each of these and must refuse it.
+//! suite runs over each of these and must fail.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use uuid::Uuid;
 use super::Reference;
 use crate::{Report, Token};
 
-/// What is wrong with a broken twin.
+/// The flaw of a broken variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flaw {
     /// An expiry counts against every message of a lease, not only against one that was alone.
     NoSoloRule,
-    /// A token is not compared: whoever holds the message's current lease is spoken for.
+    /// A token is not compared: a settle acts for the current lease of its message.
     NoTokenCheck,
     /// Tokens are derived from the fence, so a failover that loses leases issues them again.
     CounterToken,
@@ -41,8 +41,8 @@ impl Reference {
         (self.flaw == Some(Flaw::CounterToken)).then(|| Token(Uuid::from_u64_pair(0, next)))
     }
 
-    /// Whom a settle speaks for: under `NoTokenCheck`, for whoever holds the message.
-    pub(crate) fn speaker(&self, token: Token, reports: &[Report]) -> Token {
+    /// The token a settle acts under: with `NoTokenCheck`, that of the message's current lease.
+    pub(crate) fn effective_token(&self, token: Token, reports: &[Report]) -> Token {
         let unchecked = self.flaw == Some(Flaw::NoTokenCheck);
         let Some(report) = reports.first().filter(|_| unchecked) else {
             return token;

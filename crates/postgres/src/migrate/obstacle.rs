@@ -12,7 +12,7 @@ pub(super) const RIGHTS: &str = "`consign migrate` needs a login that may create
 
 /// SQLSTATEs of an object that exists: table, schema, function, anything else.
 const EXISTS: [&str; 4] = ["42P07", "42P06", "42723", "42710"];
-/// Classes of errors that say nothing about the step: the connection, resources, the operator, locks.
+/// Classes of errors that are not about the step: the connection, resources, the operator, locks.
 const PASSING: [&str; 5] = ["08", "53", "57", "40", "55"];
 
 /// The error of a step that failed. Its transaction is over.
@@ -90,7 +90,7 @@ async fn lock_holders(connection: &mut PgConnection) -> String {
         .await;
     match holders {
         Ok(holders) if !holders.is_empty() => holders.join(", "),
-        _ => "none any more".to_owned(),
+        _ => "none left".to_owned(),
     }
 }
 
@@ -107,7 +107,7 @@ async fn existing(connection: &mut PgConnection, sql: &str) -> Vec<String> {
         .bind(functions)
         .fetch_all(connection)
         .await;
-    // Without an answer there is still what the server said first.
+    // Without an answer there is still the first error.
     there.unwrap_or_default()
 }
 

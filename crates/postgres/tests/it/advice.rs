@@ -1,6 +1,6 @@
 //! What the store adds to an error of the server so that it can be acted on.
 
-use consign_kernel::{Certainty, Claim, Error, Filter, MessageId, Store};
+use consign_kernel::{Certainty, Claim, Error, Filter, MessageId, prelude::*};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_testkit::ChaosProxy;
 pub(crate) use consign_testkit::Login;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    By, Claim, Error, MessageId, NewMessage, QueueName, QueuePolicy, Report, SettleAnswer,
-    Store as _, codes,
+    By, Claim, Error, MessageId, NewMessage, QueueName, QueuePolicy, Report, SettleAnswer, codes,
+    prelude::*,
 };
 use consign_postgres::{PostgresStore, enqueue_in};
 use consign_testkit::{TestDatabase, eventually};
@@ -46,9 +46,9 @@ async fn claim_ids(store: &PostgresStore) -> Vec<MessageId> {
     })
 }
 
-/// Leaves group `g` with an open turn and these messages waiting: the settle of the last message
+/// Leaves group `g` with an open head and these messages waiting: the settle of the last message
 /// meets an enqueue that has not been committed.
-async fn open_turn(store: &PostgresStore, waiting: usize) -> Vec<MessageId> {
+async fn open_head(store: &PostgresStore, waiting: usize) -> Vec<MessageId> {
     store.enqueue(&[grouped()]).await.unwrap();
     let lease = store
         .claim(&Claim::new(queue(), "w", 1))
@@ -104,14 +104,14 @@ async fn a_producer_cannot_borrow_the_owners_rights_with_types_of_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_meets_a_claim_leaves_nobody_waiting_for_ever() {
     let (_database, store) = ordered().await;
-    let waiting = open_turn(&store, 2).await;
+    let waiting = open_head(&store, 2).await;
     let mut operator = store.pool().begin().await.unwrap();
     sqlx::query("SELECT consign.hold(ARRAY[$1], 'me', 'why')")
         .bind(waiting[0].0)
         .execute(&mut *operator)
         .await
         .unwrap();
-    // The claim gives the turn to the message that is being held, and must wait for that.
+    // The claim promotes the message that is being held, and must wait for that.
     let claim = async { claim_ids(&store).await };
     let commit = async {
         eventually("the claim waits for the hold", SOON, || async {
@@ -126,18 +126,18 @@ async fn a_hold_that_meets_a_claim_leaves_nobody_waiting_for_ever() {
         operator.commit().await.unwrap();
     };
     let (claimed, ()) = tokio::join!(claim, commit);
-    assert_eq!(claimed, [], "whoever is held keeps its place");
+    assert_eq!(claimed, [], "a held message keeps its place");
     assert_eq!(store.doctor().await.unwrap(), []);
     sqlx::query("SELECT consign.unhold(ARRAY[$1], 'me', 'why')")
         .bind(waiting[0].0)
         .execute(store.pool())
         .await
         .unwrap();
-    assert_eq!(claim_ids(&store).await, waiting[..1], "it had the turn");
+    assert_eq!(claim_ids(&store).await, waiting[..1], "it was the head");
 }
 
-/// A claim decides about an open turn while a person has the held message that is next in the hand: it
-/// must not be left with a turn that nobody passes on.
+/// A claim fills an open head while an operator changes the held message that is next: it
+/// must not be left as a head after which none is promoted.
 #[tokio::test]
 async fn a_held_message_that_is_taken_out_meanwhile_leaves_nobody_waiting_for_ever() {
     for taken_out in [
@@ -145,7 +145,7 @@ async fn a_held_message_that_is_taken_out_meanwhile_leaves_nobody_waiting_for_ev
         "SELECT consign.resolve(ARRAY[$1], 'delivered', 'me', 'why')",
     ] {
         let (_database, store) = ordered().await;
-        let waiting = open_turn(&store, 2).await;
+        let waiting = open_head(&store, 2).await;
         sqlx::query("SELECT consign.hold(ARRAY[$1], 'me', 'why')")
             .bind(waiting[0].0)
             .execute(store.pool())
@@ -159,9 +159,10 @@ async fn a_held_message_that_is_taken_out_meanwhile_leaves_nobody_waiting_for_ev
             .unwrap();
         assert_eq!(claim_ids(&store).await, [], "the person has a hand on it");
         operator.commit().await.unwrap();
-        let next = match taken_out.contains("unhold") {
-            true => &waiting[..1],
-            false => &waiting[1..],
+        let next = if taken_out.contains("unhold") {
+            &waiting[..1]
+        } else {
+            &waiting[1..]
         };
         assert_eq!(claim_ids(&store).await, next, "{taken_out}");
         assert_eq!(store.doctor().await.unwrap(), []);
@@ -169,9 +170,9 @@ async fn a_held_message_that_is_taken_out_meanwhile_leaves_nobody_waiting_for_ev
 }
 
 #[tokio::test]
-async fn what_was_committed_first_is_not_overtaken_at_an_open_turn() {
+async fn what_was_committed_first_is_not_overtaken_at_an_open_head() {
     let (_database, store) = ordered().await;
-    let waiting = open_turn(&store, 1).await;
+    let waiting = open_head(&store, 1).await;
     let later = store.enqueue(&[grouped()]).await.unwrap()[0].id;
     assert_eq!(
         claim_ids(&store).await,
@@ -181,9 +182,9 @@ async fn what_was_committed_first_is_not_overtaken_at_an_open_turn() {
 }
 
 #[tokio::test]
-async fn a_wait_sees_an_open_turn() {
+async fn a_wait_sees_an_open_head() {
     let (_database, store) = ordered().await;
-    open_turn(&store, 1).await;
+    open_head(&store, 1).await;
     assert!(store.wait(&queue(), SOON).await.unwrap());
 }
 
@@ -254,16 +255,18 @@ async fn a_change_of_order_gives_up_behind_an_open_enqueue() {
 async fn a_message_nobody_can_read_dies_alone() {
     let database = database().await;
     let store = connect(&database).await;
-    // Headers are read into numbers that end sooner than those of PostgreSQL. Such ones are refused, so
-    // this is a database that others have written to.
-    let permit = "CREATE OR REPLACE FUNCTION consign.is_readable(p_headers jsonb) RETURNS boolean
-                      LANGUAGE sql IMMUTABLE RETURN true";
-    sqlx::query(permit).execute(store.pool()).await.unwrap();
-    let unreadable = "SELECT consign.enqueue('default', '1', p_headers => '{\"x\": 1e400}')";
-    let bad: i64 = sqlx::query_scalar(unreadable)
-        .fetch_one(store.pool())
-        .await
-        .unwrap();
+    // Headers are read into numbers of a smaller range than PostgreSQL's. An enqueue rejects such headers, so the
+    // owner writes them around it.
+    let unreadable = async |headers: &str| {
+        let insert = "WITH m AS (INSERT INTO consign.message (created_at, queue, payload, headers)
+                          SELECT consign.clock(), 'default', '1', h FROM unnest($1::text::jsonb[]) h RETURNING id)
+                      INSERT INTO consign.ready (queue, due_at, isolated, ids, tries, attempts)
+                          SELECT 'default', consign.clock(), false, array_agg(id ORDER BY id), array_agg(0), array_agg(0) FROM m
+                          RETURNING ids[1]";
+        let inserted = sqlx::query_scalar(insert).bind(headers);
+        inserted.fetch_one(store.pool()).await.unwrap()
+    };
+    let bad: i64 = unreadable(r#"{"{\"x\": 1e400}"}"#).await;
     let claim = Claim::new("default".parse().unwrap(), "w", 10);
     assert!(
         store.claim(&claim).await.unwrap().is_none(),
@@ -272,9 +275,7 @@ async fn a_message_nobody_can_read_dies_alone() {
     let history = store.history(MessageId(bad)).await.unwrap();
     assert_eq!(history[0].code.as_deref(), Some(codes::UNREADABLE));
 
-    let both = "SELECT consign.enqueue_many('default', ARRAY['1', '2']::jsonb[],
-                    p_headers => ARRAY['{\"x\": 1e400}', '{}']::jsonb[])";
-    sqlx::query(both).execute(store.pool()).await.unwrap();
+    unreadable(r#"{"{\"x\": 1e400}", "{}"}"#).await;
     let lease = store.claim(&claim).await.unwrap().unwrap();
     assert_eq!(lease.messages.len(), 1, "its neighbour is delivered");
     store
@@ -323,7 +324,7 @@ async fn a_settle_that_waited_until_its_lease_was_over_records_nothing() {
     let claim = Claim::new(default_queue(), "w", 1).with_ttl(Duration::from_millis(400));
     let lease = store.claim(&claim).await.unwrap().unwrap();
 
-    // Somebody locks the lease, changes nothing, and lets go after its end.
+    // Another transaction locks the lease, changes nothing, and releases it after its end.
     let mut other = PgConnection::connect(database.url()).await.unwrap();
     let mut tx = other.begin().await.unwrap();
     sqlx::query("SELECT FROM consign.lease FOR UPDATE")

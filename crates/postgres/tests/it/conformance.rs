@@ -14,9 +14,3 @@ async fn long_walks_are_cut_and_lose_nothing() {
     let factory = PostgresFactory { low_water: true };
     consign_conformance::long_walks_are_cut_and_lose_nothing(&factory).await;
 }
-
-mod memory {
-    use crate::harness::PostgresFactory;
-
-    consign_conformance::memory_suite!(PostgresFactory { low_water: true });
-}

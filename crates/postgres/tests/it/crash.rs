@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Command, time::Duration};
 
 use consign_kernel::{
     AttemptOutcome, By, Claim, MessageId, NewMessage, Outcome, RedriveState, Report, SettleAnswer,
-    StateKind, Store as _, Token,
+    StateKind, Token, prelude::*,
 };
 use consign_testkit::{ChaosProxy, Child, eventually, eventually_some};
 use serde_json::json;
@@ -55,7 +55,7 @@ async fn a_worker_killed_between_claim_and_settle_loses_nothing() {
         AttemptOutcome::Expired,
         "the crash is on record"
     );
-    // The dead worker's token is worth nothing, whoever picks it up.
+    // The dead worker's token is rejected.
     let token = Token(
         claimed
             .trim_start_matches("claimed ")
@@ -91,7 +91,7 @@ async fn a_worker_killed_between_commit_and_reply_has_settled() {
     .await;
     worker.kill9();
 
-    // Whoever repeats the settle, not knowing, is told what was recorded.
+    // A repeated settle returns what was recorded.
     let token = Token(
         claimed
             .trim_start_matches("claimed ")
@@ -201,7 +201,7 @@ async fn a_redrive_goes_on_after_its_stepper_was_killed() {
     stepper.expect_line("connected").await;
     stepper.send_line("step 7");
     stepper.expect_line("stepped Some(7)").await;
-    // The next step is committed, but nobody hears of it.
+    // The next step is committed, but its reply is lost.
     proxy.swallow_replies();
     stepper.send_line("step 7");
     eventually("the step is committed", SOON, || async {

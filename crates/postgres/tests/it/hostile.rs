@@ -1,13 +1,13 @@
 //! What logins with rights of their own try beyond them: lengths of time that a bound does not hold, the
-//! queues and spaces of others, data that nobody can read.
+//! queues and spaces of others, data that cannot be parsed.
 
-use consign_postgres::{PostgresOptions, migrate};
+use consign_postgres::migrate;
 use consign_testkit::{TestDatabase, eventually};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::{
     advice::Login,
-    harness::{connect, database, execute},
+    harness::{connect, database, execute, options},
 };
 
 const SOON: std::time::Duration = std::time::Duration::from_secs(15);
@@ -47,7 +47,7 @@ async fn years_and_days_that_cancel_out_pass_no_bound() {
         "consign.enqueue('default', '1', p_delay => interval '-6000 years 2160000 days')",
         "consign.enqueue('default', '1', p_delay => interval '6000 years -2160000 days')",
         "consign.rest('default', gen_random_uuid(), interval '100 years -36000 days')",
-        "logbook.take_turn('http://m', 'w', interval '100000 years -36000000 days 1 minute')",
+        "logbook.take_write_lock('http://m', 'w', interval '100000 years -36000000 days 1 minute')",
     ] {
         let code = refusal(&mut sql, &format!("SELECT {call}")).await;
         assert_eq!(code, "CN006", "{call}");
@@ -63,7 +63,7 @@ async fn a_worker_leaves_queues_alone_that_it_was_not_granted() {
     login.grant("consign_worker").await;
     let mut owner = connection(&database).await;
     let queue = "SELECT consign.put_queue('mail', (SELECT policy FROM consign.queue WHERE name = 'default'), 'test', 'test');
-        INSERT INTO consign.queue_grant (role, queue) VALUES ('consign_operator', 'mail');
+        UPDATE consign.queue SET workers = '{consign_operator}' WHERE name = 'mail';
         SELECT consign.enqueue('mail', '1');
         SELECT consign.claim('mail', 'w', 1, interval '1 millisecond')";
     run(&mut owner, queue).await;
@@ -77,7 +77,7 @@ async fn a_worker_leaves_queues_alone_that_it_was_not_granted() {
     let expired = "SELECT leases FROM consign.expire(10)";
     assert_eq!(count(&mut worker, expired).await, 0);
     let due = "SELECT count(consign.until_due('mail'))";
-    assert_eq!(count(&mut worker, due).await, 0, "nor is it told when");
+    assert_eq!(count(&mut worker, due).await, 0, "nor does it see when");
     assert_eq!(count(&mut owner, due).await, 1);
     assert_eq!(count(&mut owner, expired).await, 1);
     worker.close().await.unwrap();
@@ -102,7 +102,7 @@ async fn what_cannot_be_read_back_is_refused() {
     .await;
     let store = connect(&database).await;
     let id = count(&mut sql, "SELECT max(id) FROM consign.message").await;
-    let found = consign_kernel::Store::explain(&store, consign_kernel::MessageId(id)).await;
+    let found = consign_kernel::Read::explain(&store, consign_kernel::MessageId(id)).await;
     assert!(found.unwrap().is_some());
 }
 
@@ -137,7 +137,7 @@ async fn a_schema_made_while_a_migration_waits_is_not_adopted() {
     let mut second = PgConnection::connect(&login.url()).await.unwrap();
     run(&mut first, "BEGIN; CREATE SCHEMA identity").await;
     let url = database.url().to_owned();
-    let migrating = tokio::spawn(async move { migrate(&PostgresOptions::new(url.clone())).await });
+    let migrating = tokio::spawn(async move { migrate(&options(&url)).await });
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let watch = tokio::sync::Mutex::new(connection(&database).await);
     eventually("the migration waits", SOON, || async {
@@ -196,14 +196,12 @@ async fn a_migration_gives_up_on_a_lock_and_names_who_holds_it() {
         .fetch_one(&mut other)
         .await
         .unwrap();
-    let error = migrate(&PostgresOptions::new(database.url()))
+    let error = migrate(&options(database.url()))
         .await
         .expect_err("it is locked");
     assert_eq!(error.code(), "migration_failed", "{error}");
     let text = error.to_string();
     assert!(text.contains(&format!("pid {pid} (")), "{text}");
     run(&mut other, "ROLLBACK").await;
-    migrate(&PostgresOptions::new(database.url()))
-        .await
-        .unwrap();
+    migrate(&options(database.url())).await.unwrap();
 }

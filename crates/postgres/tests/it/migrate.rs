@@ -1,7 +1,7 @@
 //! Migrations: twice, at once, printed, and refused where they do not fit.
 
-use consign_kernel::{Certainty, Error, QueuePolicy, Store as _, with_causes};
-use consign_postgres::{PostgresOptions, PostgresStore, migrate, script, status};
+use consign_kernel::{Certainty, Error, QueuePolicy, prelude::*, with_causes};
+use consign_postgres::{PostgresStore, migrate, script, status};
 use consign_testkit::TestDatabase;
 use sqlx::{Connection, PgConnection};
 
@@ -18,25 +18,18 @@ async fn empty() -> TestDatabase {
 async fn migrating_twice_does_nothing_the_second_time() {
     let database = empty().await;
     assert_eq!(
-        status(&PostgresOptions::new(database.url()))
+        status(&options(database.url()))
             .await
             .unwrap()
             .version("engine"),
         0
     );
     assert_eq!(
-        migrate(&PostgresOptions::new(database.url()))
-            .await
-            .unwrap(),
-        PostgresOptions::new("").migrations()
+        migrate(&options(database.url())).await.unwrap(),
+        options("").migrations()
     );
-    assert_eq!(
-        migrate(&PostgresOptions::new(database.url()))
-            .await
-            .unwrap(),
-        []
-    );
-    let status = status(&PostgresOptions::new(database.url())).await.unwrap();
+    assert_eq!(migrate(&options(database.url())).await.unwrap(), []);
+    let status = status(&options(database.url())).await.unwrap();
     assert_eq!(status.pending(), []);
     assert_eq!(status.applied.len(), status.known.len());
 }
@@ -47,12 +40,7 @@ async fn programs_that_start_together_migrate_once() {
     let tasks: Vec<_> = (0..8)
         .map(|_| {
             let url = database.url().to_owned();
-            tokio::spawn(async move {
-                migrate(&PostgresOptions::new(url.clone()))
-                    .await
-                    .unwrap()
-                    .len()
-            })
+            tokio::spawn(async move { migrate(&options(&url)).await.unwrap().len() })
         })
         .collect();
     let mut applied = Vec::new();
@@ -62,23 +50,14 @@ async fn programs_that_start_together_migrate_once() {
     applied.sort_unstable();
     assert_eq!(
         applied,
-        [
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            PostgresOptions::new("").migrations().len()
-        ]
+        [0, 0, 0, 0, 0, 0, 0, options("").migrations().len()]
     );
 }
 
 #[tokio::test]
 async fn a_store_on_an_unmigrated_database_says_what_to_do() {
     let database = empty().await;
-    let error = PostgresStore::connect(&PostgresOptions::new(database.url()))
+    let error = PostgresStore::connect(&options(database.url()))
         .await
         .unwrap_err();
     assert!(matches!(error, Error::Schema { found: 0, .. }), "{error}");
@@ -96,15 +75,13 @@ async fn a_newer_schema_is_refused_and_left_alone() {
         "INSERT INTO consign.schema_version (component, version, name, checksum) VALUES ('engine', 999, 'future', '')",
     )
     .await;
-    let opened = PostgresStore::connect(&PostgresOptions::new(database.url())).await;
+    let opened = PostgresStore::connect(&options(database.url())).await;
     assert!(matches!(
         opened.unwrap_err(),
         Error::Schema { found: 999, .. }
     ));
     assert!(matches!(
-        migrate(&PostgresOptions::new(database.url()))
-            .await
-            .unwrap_err(),
+        migrate(&options(database.url())).await.unwrap_err(),
         Error::Schema { found: 999, .. }
     ));
 }
@@ -114,20 +91,18 @@ async fn an_edited_migration_is_noticed() {
     let database = database().await;
     execute(
         database.url(),
-        "UPDATE consign.schema_version SET checksum = 'edited' WHERE component = 'engine' AND version = 2",
+        "UPDATE consign.schema_version SET checksum = 'edited' WHERE component = 'engine' AND version = 3",
     )
     .await;
-    let error = migrate(&PostgresOptions::new(database.url()))
-        .await
-        .unwrap_err();
+    let error = migrate(&options(database.url())).await.unwrap_err();
     assert!(
-        error.to_string().contains("migration 2 of engine (queues)"),
+        error.to_string().contains("migration 3 of engine (queues)"),
         "{error}"
     );
     // Opened all the same, it would fail later, at each statement that differs.
-    let opened = PostgresStore::connect(&PostgresOptions::new(database.url())).await;
+    let opened = PostgresStore::connect(&options(database.url())).await;
     let error = opened.unwrap_err().to_string();
-    assert!(error.contains("migration 2 of engine (queues)"), "{error}");
+    assert!(error.contains("migration 3 of engine (queues)"), "{error}");
 }
 
 #[tokio::test]
@@ -139,9 +114,7 @@ async fn a_failed_migration_leaves_nothing_behind() {
         "CREATE SCHEMA consign; CREATE TABLE consign.audit (x int)",
     )
     .await;
-    let error = migrate(&PostgresOptions::new(database.url()))
-        .await
-        .unwrap_err();
+    let error = migrate(&options(database.url())).await.unwrap_err();
     assert_eq!(error.code(), "migration_failed", "{error}");
     let mut connection = PgConnection::connect(database.url()).await.unwrap();
     let tables: i64 = sqlx::query_scalar(
@@ -153,7 +126,7 @@ async fn a_failed_migration_leaves_nothing_behind() {
     assert_eq!(tables, 1, "only what was in the way");
 }
 
-/// Nothing foreign is adopted: whoever has put something there could run it as the owner.
+/// No foreign schema is used: its owner could run code as the owner of consign.
 #[tokio::test]
 async fn a_schema_that_is_not_consigns_is_named_and_left_alone() {
     for (there, told) in [
@@ -169,7 +142,7 @@ async fn a_schema_that_is_not_consigns_is_named_and_left_alone() {
         ),
         (
             "CREATE SCHEMA analysis; GRANT USAGE, CREATE ON SCHEMA analysis TO PUBLIC",
-            &["in schema analysis others may create: everybody"],
+            &["in schema analysis others may create: PUBLIC"],
         ),
         (
             "CREATE SCHEMA governance; ALTER DEFAULT PRIVILEGES IN SCHEMA governance GRANT EXECUTE ON FUNCTIONS TO PUBLIC",
@@ -183,13 +156,13 @@ async fn a_schema_that_is_not_consigns_is_named_and_left_alone() {
         let database = empty().await;
         execute(database.url(), there).await;
         let before = snapshot(&database).await;
-        let error = migrate(&PostgresOptions::new(database.url())).await.unwrap_err();
+        let error = migrate(&options(database.url())).await.unwrap_err();
         assert_eq!(error.code(), "migration_failed");
         for part in told {
             assert!(error.to_string().contains(part), "{error}");
         }
         let mut connection = PgConnection::connect(database.url()).await.unwrap();
-        let by_hand = sqlx::raw_sql(sqlx::AssertSqlSafe(script(&PostgresOptions::new("").components)));
+        let by_hand = sqlx::raw_sql(sqlx::AssertSqlSafe(script(&options("").components)));
         let error = by_hand.execute(&mut connection).await.unwrap_err();
         let code = error.as_database_error().unwrap().code().unwrap().into_owned();
         assert_eq!(code, "CN013", "the printed script refuses too: {error}");
@@ -221,9 +194,7 @@ async fn a_schema_of_another_login_is_not_adopted() {
             .run(format!("CREATE SCHEMA {schema} AUTHORIZATION {name}"))
             .await;
         let before = snapshot(&database).await;
-        let error = migrate(&PostgresOptions::new(database.url()))
-            .await
-            .unwrap_err();
+        let error = migrate(&options(database.url())).await.unwrap_err();
         assert_eq!(error.code(), "migration_failed", "{error}");
         let told = format!("schema {schema} belongs to {name}, not to ");
         assert!(error.to_string().contains(&told), "{error}");
@@ -233,10 +204,8 @@ async fn a_schema_of_another_login_is_not_adopted() {
     // Made for the login that migrates, and empty, a schema is taken.
     execute(database.url(), "CREATE SCHEMA logbook").await;
     assert_eq!(
-        migrate(&PostgresOptions::new(database.url()))
-            .await
-            .unwrap(),
-        PostgresOptions::new("").migrations()
+        migrate(&options(database.url())).await.unwrap(),
+        options("").migrations()
     );
     // Also one who was let in later cannot have the next migration run what it left.
     login
@@ -245,9 +214,7 @@ async fn a_schema_of_another_login_is_not_adopted() {
             login.name()
         ))
         .await;
-    let error = migrate(&PostgresOptions::new(database.url()))
-        .await
-        .unwrap_err();
+    let error = migrate(&options(database.url())).await.unwrap_err();
     assert!(error.to_string().contains("others may create"), "{error}");
     login
         .run(format!(
@@ -269,11 +236,10 @@ async fn nobody_else_can_hold_up_a_migration_or_a_reconcile() {
         .await
         .unwrap();
     let deadline = std::time::Duration::from_secs(60);
-    let migrated =
-        tokio::time::timeout(deadline, migrate(&PostgresOptions::new(database.url()))).await;
+    let migrated = tokio::time::timeout(deadline, migrate(&options(database.url()))).await;
     assert_eq!(
         migrated.expect("it does not wait").unwrap(),
-        PostgresOptions::new("").migrations()
+        options("").migrations()
     );
     login.grant("consign_auditor").await;
     sqlx::raw_sql("BEGIN; SELECT * FROM consign.schema_version; LOCK TABLE consign.schema_version IN ACCESS SHARE MODE")
@@ -284,8 +250,7 @@ async fn nobody_else_can_hold_up_a_migration_or_a_reconcile() {
     assert!(stronger.execute(&mut stranger).await.is_err());
     let tries = sqlx::raw_sql("ROLLBACK TO s; LOCK TABLE consign.schema_version IN ROW SHARE MODE");
     assert!(tries.execute(&mut stranger).await.is_err());
-    let again =
-        tokio::time::timeout(deadline, migrate(&PostgresOptions::new(database.url()))).await;
+    let again = tokio::time::timeout(deadline, migrate(&options(database.url()))).await;
     assert_eq!(again.expect("it does not wait").unwrap(), []);
     let reconcile = execute(
         database.url(),
@@ -333,9 +298,7 @@ async fn settings_of_the_database_do_not_change_what_is_migrated() {
 async fn a_login_that_may_not_migrate_is_told_what_it_needs() {
     let database = empty().await;
     let login = Login::create(&database).await;
-    let error = migrate(&PostgresOptions::new(login.url()))
-        .await
-        .unwrap_err();
+    let error = migrate(&options(&login.url())).await.unwrap_err();
     login.remove().await;
     assert_eq!(error.code(), "forbidden");
     let told = error.to_string();
@@ -349,15 +312,13 @@ async fn a_login_that_may_not_migrate_is_told_what_it_needs() {
 async fn an_error_of_the_server_is_printed_once_and_without_its_source_code() {
     let database = empty().await;
     let nowhere = database.url().rsplit_once('/').unwrap().0.to_owned() + "/nowhere";
-    let error = status(&PostgresOptions::new(nowhere.as_str()))
-        .await
-        .unwrap_err();
+    let error = status(&options(nowhere.as_str())).await.unwrap_err();
     assert_eq!(consign_postgres::sqlstate_of(&error), Some("3D000"));
     assert_eq!(
         with_causes(&error),
         "connect: the database is not available: database \"nowhere\" does not exist (SQLSTATE 3D000)"
     );
-    let error = status(&PostgresOptions::new("postgres://127.0.0.1:1/nowhere"))
+    let error = status(&options("postgres://127.0.0.1:1/nowhere"))
         .await
         .unwrap_err();
     let told = with_causes(&error);
@@ -379,7 +340,7 @@ async fn the_default_queue_has_the_kernels_default_policy() {
 
 #[tokio::test]
 async fn a_database_that_is_not_there_is_unavailable_for_certain() {
-    let nobody = PostgresOptions::new("postgres://127.0.0.1:1/nowhere");
+    let nobody = options("postgres://127.0.0.1:1/nowhere");
     let error = PostgresStore::connect(&nobody).await.unwrap_err();
     assert!(error.is_retryable(), "{error:?}");
     assert_eq!(error.certainty(), Certainty::Definite, "{error:?}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use consign_kernel::{
     BeginAnswer, By, Claim, NewMessage, RedrivePlan, ReleaseAnswer, RenewAnswer, Report,
-    SettleAnswer, Store as _,
+    SettleAnswer, prelude::*,
 };
 use consign_memory::{EventFilter, Listing, Logbook as _};
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore, enqueue_in};
@@ -78,7 +78,7 @@ async fn every_operation_works_through_a_transaction_pooler() {
     store.unhold(&ids[1..2], &by).await.unwrap();
     store.requeue(&ids, &by).await.unwrap();
     let late = [Report::delivered(ids[1])];
-    let kept = store.witness(lease.token, &late).await.unwrap();
+    let kept = store.record_late(lease.token, &late).await.unwrap();
     assert_eq!(kept, [], "released, not lost");
     assert_eq!(store.late(ids[1]).await.unwrap(), []);
     let plan = RedrivePlan::default();

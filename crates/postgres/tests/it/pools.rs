@@ -1,4 +1,4 @@
-//! What one caller waits for keeps nobody else waiting: connections are divided by use, and a request
+//! One caller's wait does not block the others: connections are divided by use, and a request
 //! that meets a lock gives its connection back.
 
 use std::{
@@ -7,7 +7,7 @@ use std::{
 };
 
 use consign_kernel::{
-    Claim, Error, NewMessage, QueueName, RenewAnswer, Report, SettleAnswer, Store,
+    Claim, Error, NewMessage, QueueName, RenewAnswer, Report, SettleAnswer, prelude::*,
 };
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore, enqueue_in};
 use consign_testkit::{TestDatabase, eventually};

@@ -1,6 +1,6 @@
 //! The grants as they act: what each role tries. The matrix of all of them is in `rights`.
 
-use consign_kernel::{Claim, Error, NewMessage, Report, Store as _};
+use consign_kernel::{Claim, Error, NewMessage, Report, prelude::*};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
@@ -49,10 +49,10 @@ async fn roles_act_as_granted() {
             false,
         ),
         ("consign_worker", "SELECT consign.expire(1)", true),
-        // What it says of itself is a name, not a page.
+        // Its own name is bounded.
         (
             "consign_worker",
-            "SELECT consign.pulse('w', '1', NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+            "SELECT consign.heartbeat('w', '1', NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
             true,
         ),
         (
@@ -83,7 +83,7 @@ async fn roles_act_as_granted() {
         ),
         (
             "consign_worker",
-            "SELECT consign.witness(gen_random_uuid(), ARRAY[1])",
+            "SELECT consign.record_late(gen_random_uuid(), ARRAY[1])",
             true,
         ),
         ("consign_worker", "SELECT * FROM consign.late", false),
@@ -100,7 +100,7 @@ async fn roles_act_as_granted() {
         ),
         (
             "consign_operator",
-            "SELECT consign.witness(gen_random_uuid(), ARRAY[1])",
+            "SELECT consign.record_late(gen_random_uuid(), ARRAY[1])",
             false,
         ),
         (
@@ -277,24 +277,19 @@ async fn a_worker_works_the_queues_it_is_granted() {
     assert_eq!(
         (claims(&mail).await, claims(&fax).await),
         (true, true),
-        "all that nobody has"
+        "all that are not granted"
     );
     execute(
         database.url(),
-        "INSERT INTO consign.queue_grant VALUES ('mail', 'consign_operator')",
+        "UPDATE consign.queue SET workers = '{consign_operator}' WHERE name = 'mail'",
     )
     .await;
     assert_eq!((claims(&mail).await, claims(&fax).await), (false, true));
     let granted = format!(
-        "INSERT INTO consign.queue_grant VALUES ('mail', '{}')",
+        "UPDATE consign.queue SET workers = CASE name WHEN 'mail' THEN '{{{}}}' ELSE '{{}}' END::name[]",
         login.name()
     );
     login.run(granted).await;
-    execute(
-        database.url(),
-        "DELETE FROM consign.queue_grant WHERE queue = '*'",
-    )
-    .await;
     assert_eq!(
         (claims(&mail).await, claims(&fax).await),
         (true, false),
@@ -304,7 +299,7 @@ async fn a_worker_works_the_queues_it_is_granted() {
     login.remove().await;
 }
 
-/// A token in an attempt speaks for what its lease holds, and then for late results: whoever reads does
+/// A token in an attempt permits settles, and then late results: a reader does
 /// not get it.
 #[tokio::test]
 async fn a_reader_sees_no_token() {
@@ -340,7 +335,7 @@ async fn a_reader_sees_no_token() {
     login.remove().await;
 }
 
-/// The audit names the login beside whoever it says it is.
+/// The audit names the login beside the actor in the call.
 #[tokio::test]
 async fn an_audit_keeps_who_was_connected() {
     let database = database().await;
@@ -349,7 +344,7 @@ async fn an_audit_keeps_who_was_connected() {
     let operator = PostgresStore::connect(&PostgresOptions::new(login.url()))
         .await
         .unwrap();
-    let by = consign_kernel::By::new("somebody else", "why");
+    let by = consign_kernel::By::new("another actor", "why");
     operator
         .pause(&"default".parse().unwrap(), &by)
         .await
@@ -359,18 +354,18 @@ async fn an_audit_keeps_who_was_connected() {
             .fetch_one(operator.pool())
             .await
             .unwrap();
-    assert_eq!(kept, ("somebody else".to_owned(), login.name().to_owned()));
+    assert_eq!(kept, ("another actor".to_owned(), login.name().to_owned()));
     operator.close().await;
     login.remove().await;
 }
 
-/// What a worker says of itself cannot break the charts of the others.
+/// A worker's heartbeat cannot break the charts of the others.
 #[tokio::test]
-async fn a_pulse_that_cannot_be_true_is_refused_in_sql_too() {
+async fn an_impossible_heartbeat_is_refused_in_sql_too() {
     let database = database().await;
     let store = connect(&database).await;
     let tell = |number: i64| {
-        let sql = "SELECT consign.pulse('p', 'v', '1000000 years', '{default,default}', ARRAY[$1, $1], ARRAY[$1, $1],
+        let sql = "SELECT consign.heartbeat('p', 'v', '1000000 years', '{default,default}', ARRAY[$1, $1], ARRAY[$1, $1],
                                         ARRAY[$1, $1], ARRAY[$1, $1], ARRAY[$1, $1])";
         sqlx::query(sql).bind(number).execute(store.pool())
     };
@@ -388,7 +383,7 @@ async fn a_pulse_that_cannot_be_true_is_refused_in_sql_too() {
     for _ in 0..3 {
         tell(most - 1).await.unwrap();
     }
-    let minutes = store.pulses(None, 60, 60).await.unwrap();
+    let minutes = store.queue_stats(None, 60, 60).await.unwrap();
     let all = minutes.iter().map(|minute| minute.done.results());
     let all = all.max().expect("something was done");
     assert!(
@@ -397,12 +392,12 @@ async fn a_pulse_that_cannot_be_true_is_refused_in_sql_too() {
     );
 }
 
-/// Nor can it fill the tables that others read, or speak of queues that it may not work.
+/// Nor can it fill the tables that others read, or report on queues that it may not work.
 #[tokio::test]
-async fn a_pulse_in_sql_is_bounded_in_names_and_queues() {
+async fn a_heartbeat_in_sql_is_bounded_in_names_and_queues() {
     let database = database().await;
     let store = connect(&database).await;
-    let pulse = "SELECT consign.pulse($1, $2, '1 s', $3, '{1,1}', NULL, NULL, NULL, NULL)";
+    let heartbeat = "SELECT consign.heartbeat($1, $2, '1 s', $3, '{1,1}', NULL, NULL, NULL, NULL)";
     let queues = vec!["default".to_owned(), "orders".to_owned()];
     let many = vec!["default".to_owned(); 1_001];
     let long = "x".repeat(257);
@@ -416,7 +411,10 @@ async fn a_pulse_in_sql_is_bounded_in_names_and_queues() {
         ("p", &long[..101], &queues),
         ("p", "v", &many),
     ] {
-        let told = sqlx::query(pulse).bind(process).bind(version).bind(queues);
+        let told = sqlx::query(heartbeat)
+            .bind(process)
+            .bind(version)
+            .bind(queues);
         let error = told.execute(store.pool()).await.unwrap_err();
         let code = error
             .into_database_error()
@@ -429,12 +427,12 @@ async fn a_pulse_in_sql_is_bounded_in_names_and_queues() {
     let login = Login::create(&database).await;
     login.grant("consign_worker").await;
     let mut worker = PgConnection::connect(&login.url()).await.unwrap();
-    let made_up = "SELECT count(consign.pulse('made up ' || n, 'v', '1 s', '{default,orders}', '{1,1}', NULL, NULL, NULL, NULL))
+    let made_up = "SELECT count(consign.heartbeat('made up ' || n, 'v', '1 s', '{default,orders}', '{1,1}', NULL, NULL, NULL, NULL))
                        FROM generate_series(1, 1010) n";
     sqlx::raw_sql(made_up).execute(&mut worker).await.unwrap();
     worker.close().await.unwrap();
     assert_eq!(store.processes().await.unwrap().len(), 1_000);
-    let done = store.pulses(None, 60, 60).await.unwrap();
+    let done = store.queue_stats(None, 60, 60).await.unwrap();
     let done: Vec<(&str, u64)> = done
         .iter()
         .map(|minutes| (minutes.queue.as_str(), minutes.done.delivered))

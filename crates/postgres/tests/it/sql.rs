@@ -1,6 +1,6 @@
 //! The SQL functions, called as other languages call them.
 
-use consign_kernel::{NewMessage, Payload, RetrySchedule, Store as _};
+use consign_kernel::{NewMessage, Payload, RetrySchedule, prelude::*};
 use consign_postgres::enqueue_in;
 use serde_json::json;
 use sqlx::{PgConnection, Row, postgres::types::PgInterval, types::Json};
@@ -48,7 +48,7 @@ async fn a_worker_in_plain_sql_enqueues_claims_and_settles() {
 }
 
 /// SQL can keep deeper results than Rust reads; their messages must be shown all the same.
-/// In queues whose policy says so, a worker in SQL need not record the start of each call.
+/// In queues with `presume_begun`, a worker in SQL need not record the start of each call.
 #[tokio::test]
 async fn a_claim_in_sql_presumes_that_the_sink_is_called_where_the_queue_says_so() {
     for presume_begun in [false, true] {
@@ -274,20 +274,26 @@ const REFUSED: &[(&str, &str)] = &[
     ("DELETE FROM consign.message", "CN009"),
     ("TRUNCATE consign.message", "CN009"),
     ("UPDATE consign.audit SET actor = 'x'", "CN009"),
+    ("UPDATE consign.erasure SET actor = 'x'", "CN009"),
+    ("SELECT consign.erase(ARRAY[1], 'me', '')", "CN006"),
+    (
+        "SELECT consign.erase(ARRAY(SELECT generate_series(1, 1001)), 'me', 'why')",
+        "CN006",
+    ),
     ("TRUNCATE consign.audit CASCADE", "CN009"),
     ("UPDATE consign.late SET owner = 'me'", "CN009"),
     ("DELETE FROM consign.late", "CN009"),
     ("TRUNCATE consign.late", "CN009"),
     (
-        "SELECT consign.witness(gen_random_uuid(), ARRAY[1, 1])",
+        "SELECT consign.record_late(gen_random_uuid(), ARRAY[1, 1])",
         "CN006",
     ),
     (
-        "SELECT consign.witness(gen_random_uuid(), ARRAY[1], ARRAY['expired'])",
+        "SELECT consign.record_late(gen_random_uuid(), ARRAY[1], ARRAY['expired'])",
         "CN006",
     ),
     (
-        "SELECT consign.witness(gen_random_uuid(), ARRAY[1], p_codes => ARRAY['a', 'b'])",
+        "SELECT consign.record_late(gen_random_uuid(), ARRAY[1], p_codes => ARRAY['a', 'b'])",
         "CN006",
     ),
     ("SELECT consign.start_redrive('me', '')", "CN006"),
@@ -339,6 +345,18 @@ async fn refusals_have_sqlstates_of_their_own() {
     let database = database().await;
     let store = connect(&database).await;
     let mut connection = store.pool().acquire().await.unwrap();
+    // Updates are rejected by row.
+    sqlx::raw_sql(
+        "INSERT INTO consign.message (id, created_at, queue, payload, headers)
+             VALUES (999, now(), 'default', '1', '{}');
+         INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at)
+             VALUES (999, 1, 'delivered', 'w', 1, gen_random_uuid(), now(), now());
+         INSERT INTO consign.late (message_id, fence, at, token, outcome, owner)
+             VALUES (999, 1, now(), gen_random_uuid(), 'delivered', 'w')",
+    )
+    .execute(&mut *connection)
+    .await
+    .unwrap();
     for (sql, code) in REFUSED {
         assert_eq!(sqlstate(&mut connection, sql).await, *code, "{sql}");
     }
@@ -371,6 +389,13 @@ async fn retry_delays_are_the_kernels() {
             factor: 1.5,
             max_ms: 100_000,
             jitter: 1.0,
+        },
+        // Grows for longer than the exponent.
+        RetrySchedule::Exponential {
+            base_ms: 1,
+            factor: 1.01,
+            max_ms: 10_000_000_000,
+            jitter: 0.0,
         },
         RetrySchedule::Exponential {
             base_ms: 0,
@@ -526,7 +551,7 @@ async fn a_claim_split_by_another_is_never_taken_twice() {
 /// A claim in a transaction that stays open hides the rest of the run it was the first to split;
 /// after that, claims hide what they take and no more.
 #[tokio::test]
-async fn open_claims_hide_what_they_took_once_a_run_is_in_pieces() {
+async fn open_claims_hide_what_they_took_once_a_batch_is_in_pieces() {
     let database = database().await;
     let store = connect(&database).await;
     let fill = "SELECT consign.enqueue_many('default', array_fill('1'::jsonb, ARRAY[450]))";

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consign_kernel::{NewMessage, QueueName, Store};
+use consign_kernel::{NewMessage, QueueName, prelude::*};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_testkit::{ChaosProxy, eventually};
 use serde_json::json;
@@ -74,7 +74,7 @@ async fn connections_ended_by_the_server_are_not_kept_at_hand() {
     for _ in 0..8 {
         failures += u32::from(!enqueues(&store).await);
     }
-    assert!(failures <= 1, "one failure tells of the others: {failures}");
+    assert!(failures <= 1, "one failure closes the others: {failures}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,7 +90,7 @@ async fn a_wake_up_comes_though_the_listening_connection_fell_silent() {
     assert!(!woken, "nothing is there yet");
     let accepted = proxy.accepted_count();
     proxy.strand();
-    // Asked after ten seconds of silence, it does not answer, and another takes its place.
+    // Pinged after ten seconds without a notification, it does not answer and is replaced.
     let patience = Duration::from_secs(30);
     eventually("a connection listens in its place", patience, || async {
         proxy.accepted_count() > accepted && listeners(database.url()).await > 1
@@ -131,7 +131,7 @@ async fn a_store_can_be_closed_though_it_keeps_connections_at_hand() {
 
 /// More callers than connections, each with its next statement as soon as the last is answered.
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_take_turns_and_none_is_left_waiting() {
+async fn callers_share_the_lock_and_none_is_left_waiting() {
     let database = database().await;
     let options = PostgresOptions {
         connections_max: 4,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use consign_kernel::{By, Claim, NewMessage, QueueName, QueuePolicy, Store as _};
+use consign_kernel::{By, Claim, NewMessage, QueueName, QueuePolicy, prelude::*};
 use consign_postgres::enqueue_in;
 use serde_json::json;
 

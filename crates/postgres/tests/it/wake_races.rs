@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consign_kernel::{By, Claim, NewMessage, QueueName, QueuePolicy, Report, Store as _};
+use consign_kernel::{By, Claim, NewMessage, QueueName, QueuePolicy, Report, prelude::*};
 use consign_postgres::{PostgresOptions, PostgresStore, enqueue_in};
 use consign_testkit::{TestDatabase, eventually};
 use serde_json::json;
@@ -218,7 +218,7 @@ async fn a_flood_of_notifications_makes_a_worker_register_now_and_then() {
     }
     let took = started.elapsed();
     let rests = fixture.count("SELECT last_value FROM public.rests").await;
-    assert!(rests > 1, "it does hear them");
+    assert!(rests > 1, "it does receive them");
     let most = took.as_millis() as i64 / 20 + 2;
     assert!(rests <= most, "{rests} in {took:?}");
     fixture.run("SELECT consign.enqueue('default', '1')").await;
@@ -314,7 +314,7 @@ async fn a_wake_up_comes_though_the_listening_connection_is_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_waits_for_an_open_turn_wakes() {
+async fn a_message_that_waits_behind_an_open_head_wakes() {
     let mut fixture = Fixture::new().await;
     let store = connect(&fixture.database).await;
     let ordered = QueuePolicy {
@@ -330,7 +330,7 @@ async fn a_message_that_waits_for_an_open_turn_wakes() {
     let mut producer = fixture.connection().await;
     let mut open = producer.begin().await.unwrap();
     enqueue_in(&mut open, &[grouped]).await.unwrap();
-    // The turn stays open, because the one that waits for it cannot be seen yet.
+    // The head stays open, because the message that waits cannot be seen yet.
     let delivered = Report::delivered(lease.messages[0].message.id);
     store.settle(lease.token, &[delivered]).await.unwrap();
     let sleeper = fixture.sleeper().await;

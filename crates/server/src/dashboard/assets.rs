@@ -1,4 +1,4 @@
-//! The stylesheet and the script, under names that change with what is in them.
+//! The stylesheet and the script, under names that change with their content.
 
 use std::sync::LazyLock;
 

@@ -1,111 +1,127 @@
-//! What people did and what became of memories, and why: looking through it, and taking it along.
+//! The audit page: the logs of operator actions and of apps, with filters and exports.
 
-mod book;
 mod export;
+mod log;
+mod operators;
+
+use std::sync::Arc;
 
 use askama::Template;
 use axum::{Extension, extract::State, response::Response};
-use consign_kernel::AuditEntry;
-use consign_memory::Audit;
-use jiff::Timestamp;
 
-use self::book::{Entry, Wanted};
 pub(super) use self::export::export;
-use super::{
-    beside::redrive,
-    form::encoded,
-    shell::{Shell, rendered},
-    words::Moment,
+pub use self::log::{
+    AuditLog, AuditLogEntry, AuditLogFilter, AuditLogInfo, AuditLogReader, AuditQuery, Step, start,
 };
-use crate::{extract::Params, gate::access::Caller, problem::Problem, state::AppState};
+use self::operators::OperatorLog;
+use super::shell::{Shell, rendered};
+use crate::{
+    gate::access::Caller,
+    problem::{Problem, codes},
+    state::AppState,
+};
 
 const ROWS: usize = 50;
-/// Pieces looked through for one page; the next page goes on from there.
+/// Pieces searched for one page; the next page continues there.
 const STEPS_MAX: usize = 5;
 
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct Page {
     shell: Shell,
-    wanted: Wanted,
-    /// Whether there can be write audits.
-    has_memory: bool,
-    actions: Vec<Action>,
-    writes: Vec<Write>,
+    wanted: AuditQuery,
+    tabs: Vec<Tab>,
+    log: AuditLogInfo,
+    is_first: bool,
+    absence: Option<&'static str>,
+    /// As HTML.
+    rows: Vec<String>,
     older: Option<String>,
     /// The filter, for the links of the exports.
     query: String,
 }
 
-/// What a person did.
-struct Action {
-    id: i64,
-    at: Moment,
-    actor: String,
-    action: String,
-    queue: Option<String>,
-    message_id: Option<i64>,
-    reason: String,
-    redrive: Option<i64>,
+struct Tab {
+    path: String,
+    word: &'static str,
+    is_current: bool,
 }
 
-/// What became of a memory.
-struct Write {
-    id: i64,
-    at: Moment,
-    actor: String,
-    action: &'static str,
-    status: &'static str,
-    space: String,
-    message_id: Option<i64>,
-    correlation: String,
-    /// Where everything of the same request or batch is.
-    same: String,
-    reason: String,
+/// The engine's own log, then those of apps.
+fn logs(state: &AppState) -> Vec<Arc<dyn AuditLog>> {
+    let own: Arc<dyn AuditLog> = Arc::new(OperatorLog(state.clone()));
+    let apps = state.extensions.iter().filter_map(|it| it.audit_log());
+    [own].into_iter().chain(apps).collect()
+}
+
+/// Which of the logs a query is about.
+fn place(logs: &[Arc<dyn AuditLog>], wanted: &AuditQuery) -> Result<usize, Problem> {
+    let of = wanted.fields.of.as_str();
+    if of.is_empty() {
+        return Ok(0);
+    }
+    let names: Vec<&str> = logs.iter().map(|log| log.info().name).collect();
+    names.iter().position(|name| *name == of).ok_or_else(|| {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let detail = format!(
+            "of: unknown variant `{of}`, expected {}",
+            names.join(" or ")
+        );
+        Problem::new(codes::BAD_QUERY, detail)
+    })
 }
 
 pub(super) async fn show(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
-    Params(wanted): Params<Wanted>,
+    wanted: AuditQuery,
 ) -> Result<Response, Problem> {
-    let has_memory = state.memory.is_some();
-    let (entries, next) = match wanted.is_writes() && !has_memory {
-        true => (Vec::new(), None),
-        false => matching(&state, &wanted).await?,
+    let logs = logs(&state);
+    let index = place(&logs, &wanted)?;
+    let (log, absence) = (logs[index].info(), logs[index].absence());
+    let (entries, next) = match absence {
+        Some(_) => (Vec::new(), None),
+        None => matching(logs[index].reader(&wanted)?.as_ref(), &wanted).await?,
     };
-    let (now, query) = ((state.clock)(), wanted.query());
-    let (mut actions, mut writes) = (Vec::new(), Vec::new());
-    for entry in entries {
-        match entry {
-            Entry::Operator(entry) => actions.push(Action::new(entry, now)),
-            Entry::Write(audit) => writes.push(Write::new(*audit, now)),
-        }
-    }
+    let now = (state.clock)();
+    let rows: Result<Vec<String>, Problem> = entries.iter().map(|entry| entry.row(now)).collect();
+    let query = wanted.link(&log, index == 0);
+    let tab = |(at, log): (usize, &Arc<dyn AuditLog>)| Tab {
+        path: match at {
+            0 => "/ui/audit".to_owned(),
+            _ => format!("/ui/audit?of={}", log.info().name),
+        },
+        word: log.info().tab,
+        is_current: at == index,
+    };
     Ok(rendered(&Page {
         shell: Shell::new("Audit", "/ui/audit", &caller),
-        has_memory,
-        actions,
-        writes,
+        tabs: logs.iter().enumerate().map(tab).collect(),
+        log,
+        is_first: index == 0,
+        absence,
+        rows: rows?,
         older: next.map(|next| format!("/ui/audit?before={next}{query}")),
         wanted,
         query,
     }))
 }
 
-/// A page of entries that fit, and where to go on.
-async fn matching(state: &AppState, wanted: &Wanted) -> Result<(Vec<Entry>, Option<i64>), Problem> {
-    let reader = wanted.reader(state)?;
-    let mut before = match wanted.before {
+/// A page of matching entries, and the start of the next.
+async fn matching(
+    reader: &dyn AuditLogReader,
+    wanted: &AuditQuery,
+) -> Result<(Vec<Box<dyn AuditLogEntry>>, Option<i64>), Problem> {
+    let mut before = match wanted.fields.before {
         Some(before) => Some(before),
-        None => reader.start().await?,
+        None => start(reader).await?,
     };
-    let mut found = Vec::new();
+    let mut found: Vec<Box<dyn AuditLogEntry>> = Vec::new();
     for _ in 0..STEPS_MAX {
         let step = reader.step(before).await?;
         for entry in step.entries {
             if found.len() == ROWS {
-                let last = found.last().map(Entry::id);
+                let last = found.last().map(|entry| entry.id());
                 return Ok((found, last));
             }
             found.push(entry);
@@ -116,38 +132,4 @@ async fn matching(state: &AppState, wanted: &Wanted) -> Result<(Vec<Entry>, Opti
         }
     }
     Ok((found, before))
-}
-
-impl Action {
-    fn new(entry: AuditEntry, now: Timestamp) -> Self {
-        Self {
-            redrive: redrive(&entry.action, &entry.reason),
-            id: entry.id,
-            at: Moment::new(entry.at, now),
-            actor: entry.actor,
-            action: entry.action,
-            queue: entry.queue.map(String::from),
-            message_id: entry.message_id.map(|id| id.0),
-            reason: entry.reason,
-        }
-    }
-}
-
-impl Write {
-    fn new(audit: Audit, now: Timestamp) -> Self {
-        let message_id = export::outbox_id(&audit);
-        let correlation = audit.correlation_id.unwrap_or_default();
-        Self {
-            id: audit.audit_id,
-            at: Moment::new(audit.created_at, now),
-            actor: audit.actor_user_id.unwrap_or_default(),
-            action: audit.action.as_str(),
-            status: audit.status.as_str(),
-            space: audit.target_space,
-            message_id,
-            same: format!("/ui/audit?of=writes&correlation={}", encoded(&correlation)),
-            correlation,
-            reason: audit.reason.unwrap_or_default(),
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Small drawings, made here: no script has to run to see them.
+//! Small SVG charts, rendered on the server: no script is needed to see them.
 
 use std::fmt::{self, Write as _};
 
@@ -7,7 +7,7 @@ use askama::filters::HtmlSafe;
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 28.0;
 
-/// An SVG drawing. Holds numbers and words of ours only.
+/// An SVG chart. Holds only numbers and fixed texts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drawing(String);
 
@@ -19,7 +19,7 @@ impl fmt::Display for Drawing {
 
 impl HtmlSafe for Drawing {}
 
-/// A line through the points, oldest first. `what` is what is drawn, in words of ours.
+/// A line through the points, oldest first. `what` is the title, a fixed text.
 pub(super) fn sparkline(what: &'static str, points: &[f64]) -> Drawing {
     let most = points.iter().copied().fold(0.0, f64::max);
     let step = WIDTH / (points.len().max(2) - 1) as f64;
@@ -59,7 +59,7 @@ pub(super) fn bars(what: &'static str, points: &[(f64, f64)]) -> Drawing {
     drawing(what, most, &shapes)
 }
 
-/// What is not nothing is seen.
+/// A value above zero is visible.
 fn height(point: f64, most: f64) -> f64 {
     if point <= 0.0 || most <= 0.0 {
         return 0.0;

@@ -1,4 +1,4 @@
-//! Dead letters: looking through them, and requeueing those that match.
+//! Dead letters: the list, and redrives of those that match.
 
 use askama::Template;
 use axum::{Extension, Json, extract::State, response::Response};
@@ -31,7 +31,7 @@ const REDRIVES: u32 = 10;
 
 #[derive(Template)]
 #[template(path = "dead.html")]
-struct Dead {
+struct DeadTemplate {
     shell: Shell,
     topic: Option<String>,
     queue: String,
@@ -42,7 +42,7 @@ struct Dead {
 
 #[derive(Template)]
 #[template(path = "dead_live.html")]
-struct Live {
+struct DeadLiveTemplate {
     letters: Vec<Letter>,
     older: Option<String>,
     redrives: Vec<Run>,
@@ -149,7 +149,7 @@ pub(super) async fn show(
     let queues = queues.collect();
     let is_newest = filter == Filter::default() && query.before.is_none();
     let shell = Shell::new("Dead letters", "/ui/dead", &caller);
-    Ok(rendered(&Dead {
+    Ok(rendered(&DeadTemplate {
         shell: shell.with_done(query.done.as_deref()),
         topic: is_newest.then(|| Topic::Dead.to_string()),
         queues,
@@ -178,14 +178,14 @@ pub(super) async fn live(
         }
         link
     });
-    text(&Live {
+    text(&DeadLiveTemplate {
         letters: letters(page.items, now),
         older,
         redrives: redrives.into_iter().map(|it| Run::new(it, now)).collect(),
     })
 }
 
-/// Exactly what a redrive would do.
+/// The preview of a redrive.
 pub(super) async fn preview(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
@@ -221,7 +221,7 @@ fn number<T: std::str::FromStr>(what: &str, text: Option<&str>) -> Result<Option
     number.map_err(|_| Problem::invalid(what, "must be a whole number"))
 }
 
-/// Starts what was previewed.
+/// Starts the previewed redrive.
 pub(super) async fn start(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
@@ -241,7 +241,7 @@ pub(super) async fn start(
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Done {
+pub(super) struct DoneParams {
     done: Option<String>,
 }
 
@@ -249,7 +249,7 @@ pub(super) async fn redrive(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
     InPath(id): InPath<RedriveId>,
-    Params(query): Params<Done>,
+    Params(query): Params<DoneParams>,
 ) -> Result<Response, Problem> {
     let run = run(&state, id).await?;
     let shell = Shell::new(format!("Redrive {id}"), "/ui/dead", &caller);
@@ -267,7 +267,7 @@ async fn run(state: &AppState, id: RedriveId) -> Result<Run, Problem> {
     Ok(Run::new(redrive.ok_or_else(unknown)?, (state.clock)()))
 }
 
-/// How far it has come.
+/// The progress of a redrive.
 pub(super) async fn redrive_live(state: &AppState, id: RedriveId) -> Result<String, Problem> {
     let run = run(state, id).await?;
     text(&RedriveLive { run })

@@ -1,4 +1,4 @@
-//! What a form sends.
+//! The fields of a submitted form.
 
 use axum::{
     extract::{FromRequest, Request},
@@ -14,7 +14,7 @@ const KIND: &str = "application/x-www-form-urlencoded";
 
 /// The fields of a form, as sent. Its CSRF code was checked by the gate.
 #[derive(Debug)]
-pub(crate) struct Form(Vec<(String, String)>);
+pub struct Form(Vec<(String, String)>);
 
 impl Form {
     pub(crate) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Self, Problem> {
@@ -29,14 +29,15 @@ impl Form {
     }
 
     /// What was filled in, if anything was.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&str> {
         let field = self.0.iter().find(|(known, _)| known == name);
         field
             .map(|(_, value)| value.as_str())
             .filter(|value| !value.is_empty())
     }
 
-    pub(crate) fn reason(&self) -> Option<String> {
+    /// The reason that was filled in.
+    pub fn reason(&self) -> Option<String> {
         self.get("reason").map(str::to_owned)
     }
 
@@ -83,7 +84,7 @@ fn malformed() -> Problem {
 }
 
 /// Text as part of a URL.
-pub(crate) fn encoded(text: &str) -> String {
+pub fn encoded(text: &str) -> String {
     let mut url = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

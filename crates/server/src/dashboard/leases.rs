@@ -1,4 +1,4 @@
-//! Who holds what, and until when.
+//! The page of workers and leases.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{
 use crate::{gate::access::Caller, problem::Problem, state::AppState};
 
 const ROWS: u32 = 200;
-/// Processes tell of themselves every few seconds.
+/// A process without a heartbeat for this long may be gone; they are sent every few seconds.
 const SILENT: SignedDuration = SignedDuration::from_mins(2);
 /// Messages of a lease that are named; the rest is counted.
 const NAMED: usize = 5;
@@ -30,13 +30,13 @@ struct Leases {
 
 #[derive(Template)]
 #[template(path = "leases_live.html")]
-struct Live {
+struct LeasesLiveTemplate {
     workers: Vec<Worker>,
-    leases: Vec<Held>,
+    leases: Vec<LeaseRow>,
     is_cut: bool,
 }
 
-/// Somebody who works: known by leases, by signs of life, or by both.
+/// A worker: seen by its leases, its heartbeats, or both.
 #[derive(Default)]
 struct Worker {
     name: String,
@@ -44,7 +44,7 @@ struct Worker {
     queues: String,
     started: Option<Moment>,
     seen: Option<Moment>,
-    /// Not heard of for so long that it may be gone.
+    /// Without a heartbeat for so long that it may be gone.
     is_silent: bool,
     leases: usize,
     messages: usize,
@@ -52,7 +52,7 @@ struct Worker {
 }
 
 /// A lease.
-struct Held {
+struct LeaseRow {
     fence: i64,
     queue: String,
     owner: String,
@@ -104,17 +104,17 @@ pub(super) async fn live(state: &AppState) -> Result<String, Problem> {
         name,
         ..worker
     });
-    text(&Live {
+    text(&LeasesLiveTemplate {
         workers: workers.collect(),
         is_cut: leases.len() == ROWS as usize,
         leases: leases
             .into_iter()
-            .map(|lease| Held::new(lease, now))
+            .map(|lease| LeaseRow::new(lease, now))
             .collect(),
     })
 }
 
-impl Held {
+impl LeaseRow {
     fn new(lease: LeaseView, now: Timestamp) -> Self {
         let whole = lease
             .expires_at

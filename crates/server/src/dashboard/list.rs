@@ -1,8 +1,8 @@
-//! Lists of messages: by queue and state, or what somebody looks for; page by page.
+//! Lists of messages: by queue and state, or by a search; page by page.
 
 use askama::Template;
 use axum::{Extension, extract::State, response::Response};
-use consign_kernel::{Cursor, Filter, Listed, MessageId, QueueName, StateKind};
+use consign_kernel::{Cursor, Filter, MessageId, MessageSummary, QueueName, StateKind};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -15,7 +15,7 @@ use crate::{extract::Params, gate::access::Caller, problem::Problem, state::AppS
 
 const ROWS: u32 = 50;
 
-/// Which messages are wanted.
+/// A filter of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) queue: Option<QueueName>,
@@ -28,7 +28,7 @@ pub(super) struct Query {
 /// Messages, and where there are more.
 #[derive(Debug, Template)]
 #[template(path = "rows.html")]
-pub(super) struct Found {
+pub(super) struct MessageSlice {
     rows: Vec<Row>,
     older: Option<String>,
 }
@@ -42,6 +42,7 @@ struct Row {
     state: StateKind,
     created: Moment,
     attempts: u32,
+    erased: bool,
 }
 
 impl Query {
@@ -61,13 +62,13 @@ impl Query {
         })
     }
 
-    /// Whether it is about what is newest, which changes by itself.
+    /// Whether it shows the newest messages, which change by themselves.
     pub(super) fn is_newest(&self) -> bool {
         self.q.is_none() && self.before.is_none()
     }
 
     /// The messages; `path` is the page's.
-    pub(super) async fn find(&self, state: &AppState, path: &str) -> Result<Found, Problem> {
+    pub(super) async fn find(&self, state: &AppState, path: &str) -> Result<MessageSlice, Problem> {
         let (listed, next) = match &self.q {
             Some(q) => self.look_for(state, q).await?,
             None => {
@@ -81,7 +82,7 @@ impl Query {
             }
         };
         let now = (state.clock)();
-        Ok(Found {
+        Ok(MessageSlice {
             rows: listed
                 .into_iter()
                 .map(|listed| Row::new(listed, now))
@@ -95,11 +96,11 @@ impl Query {
         &self,
         state: &AppState,
         q: &str,
-    ) -> Result<(Vec<Listed>, Option<Cursor>), Problem> {
+    ) -> Result<(Vec<MessageSummary>, Option<Cursor>), Problem> {
         if q.contains('\0') {
             return Ok((Vec::new(), None));
         }
-        let mut found: Vec<Listed> = self.by_id(state, q).await?.into_iter().collect();
+        let mut found: Vec<MessageSummary> = self.by_id(state, q).await?.into_iter().collect();
         let filter = Filter {
             queue: self.queue.clone(),
             state: self.state,
@@ -120,7 +121,7 @@ impl Query {
                 ..filter
             },
         ];
-        // Each way has shown what it finds down to some id; what lies below the highest of those is
+        // Each search has returned its matches down to some id; what lies below the highest of those is
         // for the next page.
         let mut horizon: Option<Cursor> = None;
         for way in &ways {
@@ -138,7 +139,7 @@ impl Query {
         Ok((found, horizon))
     }
 
-    async fn by_id(&self, state: &AppState, q: &str) -> Result<Option<Listed>, Problem> {
+    async fn by_id(&self, state: &AppState, q: &str) -> Result<Option<MessageSummary>, Problem> {
         let Ok(id) = q.parse().map(MessageId) else {
             return Ok(None);
         };
@@ -151,7 +152,7 @@ impl Query {
         let kind = it.state.kind();
         let is_wanted = self.queue.as_ref().is_none_or(|l| *l == it.message.queue)
             && self.state.is_none_or(|state| state == kind);
-        Ok(is_wanted.then_some(Listed {
+        Ok(is_wanted.then_some(MessageSummary {
             id,
             state: kind,
             queue: it.message.queue,
@@ -159,6 +160,7 @@ impl Query {
             group: it.message.group,
             created_at: it.message.created_at,
             attempts: it.attempts,
+            erased: it.erased.is_some(),
         }))
     }
 
@@ -175,7 +177,7 @@ impl Query {
 }
 
 impl Row {
-    fn new(listed: Listed, now: Timestamp) -> Self {
+    fn new(listed: MessageSummary, now: Timestamp) -> Self {
         Self {
             id: listed.id.0,
             queue: listed.queue.to_string(),
@@ -184,6 +186,7 @@ impl Row {
             state: listed.state,
             created: Moment::new(listed.created_at, now),
             attempts: listed.attempts,
+            erased: listed.erased,
         }
     }
 }
@@ -194,7 +197,7 @@ struct Messages {
     shell: Shell,
     q: String,
     states: Vec<(&'static str, bool)>,
-    found: Found,
+    found: MessageSlice,
 }
 
 #[derive(Debug, Default, Deserialize)]

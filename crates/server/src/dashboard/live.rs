@@ -1,7 +1,7 @@
 //! Pages that keep themselves up to date: what has changed is sent as server-sent events.
 //!
-//! All who look at the same thing share one look at the database every two seconds, which ends when
-//! nobody looks any more. While the database does not answer, they are told since when.
+//! All viewers of the same page share one read of the database every two seconds, which ends when
+//! the last viewer leaves. While the database does not answer, the page shows since when.
 
 use std::{
     collections::HashMap,
@@ -36,17 +36,17 @@ use crate::{
 };
 
 const PAUSE: Duration = Duration::from_secs(2);
-/// A look that takes longer is given up: whoever watches is told that nothing is known.
+/// A read that takes longer is cancelled, and the page is marked as stale.
 const LOOK_MAX: Duration = Duration::from_secs(5);
-/// Sent when there is nothing to say, so that a broken connection is noticed.
+/// Sent when nothing changes, so that a broken connection is noticed.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// A stream ends after this long: the browser comes again, and shows its session again.
 const STREAM_MAX: Duration = Duration::from_secs(10 * 60);
 const VIEWERS_MAX: usize = 256;
-/// Of one token, or of one address where there are no tokens: nobody takes all places.
+/// Of one token, or of one address where there are no tokens, so that one client cannot take all slots.
 const VIEWERS_OF_CLIENT_MAX: usize = 64;
 
-/// What is looked at.
+/// A page with live updates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
     Overview(Window, Option<QueueName>),
@@ -98,7 +98,7 @@ impl Topic {
         })
     }
 
-    /// What there is to see, in good time or not at all.
+    /// The current HTML, or an error after a timeout.
     async fn rendered(&self, state: &AppState) -> Result<String, Problem> {
         let looked = timeout(LOOK_MAX, self.looked_at(state)).await;
         looked.unwrap_or_else(|_| {
@@ -127,26 +127,26 @@ impl Topic {
     }
 }
 
-/// What was seen last.
+/// The last HTML.
 #[derive(Clone, Debug, Default)]
-struct Sight {
+struct ViewState {
     text: Arc<str>,
-    /// Since when it could not be looked at again.
+    /// Since when it could not be refreshed.
     stale_since: Option<Timestamp>,
 }
 
-type Told = watch::Sender<Sight>;
+type ViewSender = watch::Sender<ViewState>;
 
-/// What is being looked at in this process.
+/// The live pages of this process.
 #[derive(Debug)]
-pub(crate) struct Live {
-    topics: Mutex<HashMap<Topic, Told>>,
+pub(crate) struct LiveViews {
+    topics: Mutex<HashMap<Topic, ViewSender>>,
     viewers: Arc<Semaphore>,
-    /// Who has how many of the places.
+    /// Slots in use, by client.
     clients: Mutex<HashMap<String, usize>>,
 }
 
-impl Default for Live {
+impl Default for LiveViews {
     fn default() -> Self {
         Self {
             topics: Mutex::default(),
@@ -156,15 +156,15 @@ impl Default for Live {
     }
 }
 
-/// A place among those who look, given back when it is dropped.
-struct Place {
-    live: Arc<Live>,
+/// A viewer's slot, released when it is dropped.
+struct ViewerSlot {
+    live: Arc<LiveViews>,
     client: String,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Place {
-    fn take(live: &Arc<Live>, client: &str) -> Option<Self> {
+impl ViewerSlot {
+    fn take(live: &Arc<LiveViews>, client: &str) -> Option<Self> {
         let permit = Arc::clone(&live.viewers).try_acquire_owned().ok()?;
         let mut clients = live.clients();
         let taken = clients.entry(client.to_owned()).or_default();
@@ -180,7 +180,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ViewerSlot {
     fn drop(&mut self) {
         let mut clients = self.live.clients();
         let left = clients.get(&self.client).map_or(0, |taken| taken - 1);
@@ -191,21 +191,26 @@ impl Drop for Place {
     }
 }
 
-impl Live {
-    /// Looks along with the others, if there are any.
-    fn join(&self, topic: &Topic) -> Option<watch::Receiver<Sight>> {
+impl LiveViews {
+    /// Joins the other viewers, if there are any.
+    fn join(&self, topic: &Topic) -> Option<watch::Receiver<ViewState>> {
         let mut seen = self.topics().get(topic)?.subscribe();
-        // Their page may be older than what the others have seen.
+        // Their page may be older than what the others have.
         seen.mark_changed();
         Some(seen)
     }
 
-    /// The same, or is the first to look again after the first sight.
-    fn watch(&self, state: &AppState, topic: &Topic, first: Sight) -> watch::Receiver<Sight> {
+    /// The same, or starts the refresh as the first viewer.
+    fn watch(
+        &self,
+        state: &AppState,
+        topic: &Topic,
+        first: ViewState,
+    ) -> watch::Receiver<ViewState> {
         let mut topics = self.topics();
         let told = topics.entry(topic.clone()).or_insert_with(|| {
             let told = watch::Sender::new(first);
-            let looking = Looking {
+            let looking = RefreshGuard {
                 live: Arc::clone(&state.live),
                 topic: topic.clone(),
                 told: told.clone(),
@@ -224,8 +229,8 @@ impl Live {
             .expect("invariant: no panic under this lock")
     }
 
-    /// Whether nobody looks any more; then it is forgotten.
-    fn is_over(&self, topic: &Topic, told: &Told) -> bool {
+    /// Whether there is no viewer left; then the topic is removed.
+    fn is_over(&self, topic: &Topic, told: &ViewSender) -> bool {
         let mut topics = self.topics();
         let is_over = told.receiver_count() == 0;
         if is_over {
@@ -234,37 +239,37 @@ impl Live {
         is_over
     }
 
-    fn topics(&self) -> std::sync::MutexGuard<'_, HashMap<Topic, Told>> {
+    fn topics(&self) -> std::sync::MutexGuard<'_, HashMap<Topic, ViewSender>> {
         self.topics
             .lock()
             .expect("invariant: no panic under this lock")
     }
 }
 
-/// Forgets a topic, unless somebody else looks at it by now.
-fn forget(topics: &mut HashMap<Topic, Told>, topic: &Topic, told: &Told) {
+/// Removes a topic, unless it has a viewer again.
+fn forget(topics: &mut HashMap<Topic, ViewSender>, topic: &Topic, told: &ViewSender) {
     if topics.get(topic).is_some_and(|it| it.same_channel(told)) {
         topics.remove(topic);
     }
 }
 
-/// Looking comes to its end with this, be it by a panic: then streams end too, and whoever comes
-/// again begins anew.
-struct Looking {
-    live: Arc<Live>,
+/// The refresh ends when this is dropped, also by a panic: then streams end too, and the next viewer
+/// starts another.
+struct RefreshGuard {
+    live: Arc<LiveViews>,
     topic: Topic,
-    told: Told,
+    told: ViewSender,
 }
 
-impl Drop for Looking {
+impl Drop for RefreshGuard {
     fn drop(&mut self) {
         forget(&mut self.live.topics(), &self.topic, &self.told);
     }
 }
 
-/// Looks again and again, for all who want to know.
-async fn look(state: AppState, looking: Looking) {
-    let Looking { topic, told, .. } = &looking;
+/// Refreshes a topic for all its viewers.
+async fn look(state: AppState, looking: RefreshGuard) {
+    let RefreshGuard { topic, told, .. } = &looking;
     loop {
         tokio::select! {
             _ = timeout(PAUSE, told.closed()) => {}
@@ -277,12 +282,12 @@ async fn look(state: AppState, looking: Looking) {
             Ok(text) => told.send_if_modified(|old| {
                 let is_new = *old.text != *text || old.stale_since.is_some();
                 if is_new {
-                    *old = Sight::new(text);
+                    *old = ViewState::new(text);
                 }
                 is_new
             }),
             Err(problem) if problem.meaning.status == StatusCode::NOT_FOUND => {
-                // It was there and is gone: the streams end, and whoever comes again is told.
+                // It was there and is gone: the streams end, and the next request gets an error.
                 return;
             }
             Err(_) => told.send_if_modified(|old| {
@@ -299,12 +304,12 @@ pub(super) struct EventsQuery {
     topic: String,
 }
 
-/// Somebody's view.
+/// A viewer's stream.
 struct View {
     state: AppState,
-    seen: watch::Receiver<Sight>,
+    seen: watch::Receiver<ViewState>,
     ends_at: Instant,
-    _place: Place,
+    _place: ViewerSlot,
 }
 
 /// What changes, as it changes.
@@ -314,24 +319,23 @@ pub(super) async fn events(
     Params(query): Params<EventsQuery>,
 ) -> Result<Response, Problem> {
     let topic = Topic::read(&query.topic);
-    let topic =
-        topic.ok_or_else(|| Problem::invalid("topic", "is nothing that can be looked at"))?;
-    let place = Place::take(&state.live, &caller.client).ok_or_else(|| {
-        let detail = "as many pages are kept up to date as may be; this one shows what it has";
+    let topic = topic.ok_or_else(|| Problem::invalid("topic", "is not a live view"))?;
+    let place = ViewerSlot::take(&state.live, &caller.client).ok_or_else(|| {
+        let detail = "too many pages are being updated; this one no longer refreshes";
         Problem::new(codes::OVERLOADED, detail).retry_after(Duration::from_secs(10))
     })?;
     let seen = match state.live.join(&topic) {
         Some(seen) => seen,
-        // The first to look sees at once whether there is anything to look at.
+        // The first viewer gets an error at once where there is no such page.
         None => {
             let first = match topic.rendered(&state).await {
-                Ok(text) => Sight::new(text),
+                Ok(text) => ViewState::new(text),
                 Err(problem) if problem.meaning.status == StatusCode::NOT_FOUND => {
                     return Err(problem);
                 }
-                Err(_) => Sight {
+                Err(_) => ViewState {
                     stale_since: Some((state.clock)()),
-                    ..Sight::default()
+                    ..ViewState::default()
                 },
             };
             state.live.watch(&state, &topic, first)
@@ -369,7 +373,7 @@ impl View {
     }
 }
 
-impl Sight {
+impl ViewState {
     fn new(text: String) -> Self {
         Self {
             text: text.into(),
@@ -377,7 +381,7 @@ impl Sight {
         }
     }
 
-    /// What is sent of it: itself, or since when it is all there is.
+    /// The event of a state: the HTML, or since when it is stale.
     fn event(&self) -> String {
         match self.stale_since {
             Some(since) => format!("event: stale\ndata: {since:.0}\n\n"),
@@ -389,7 +393,7 @@ impl Sight {
 /// A text as an event.
 fn event(text: &str) -> String {
     let mut event = String::from("event: live\n");
-    // A lone carriage return ends a line too; what stands behind it must not pass for a field.
+    // A lone carriage return ends a line too; what follows it must not pass for a field.
     let text = text.replace("\r\n", "\n");
     for line in text.trim_end_matches('\n').split(['\n', '\r']) {
         event.push_str("data: ");

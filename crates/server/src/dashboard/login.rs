@@ -18,8 +18,8 @@ use super::{
 use crate::{
     extract::Params,
     gate::{
-        Shared,
-        access::{Access, Caller, FOR_AGENTS_ONLY, Reach, check_reach, check_scopes, find},
+        GateState,
+        access::{Access, Caller, Reach, check_reach, check_scopes, find},
     },
     options::TokenEntry,
     problem::Problem,
@@ -31,7 +31,7 @@ struct Login {
     shell: Shell,
     next: String,
     refused: Option<String>,
-    /// The same page once more, for who followed a link of another site.
+    /// The same page once more, for a visitor who followed a link of another site.
     again: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Destination {
     done: Option<String>,
     /// Why it is shown.
     why: Option<String>,
-    /// Shows it to somebody who has a session, too.
+    /// Shows it to a visitor with a session, too.
     other: Option<String>,
     /// Whether the browser has been sent here by ourselves.
     again: Option<String>,
@@ -49,30 +49,33 @@ pub(super) struct Destination {
 
 /// The form.
 pub(super) async fn show(
-    Extension(shared): Extension<Arc<Shared>>,
+    Extension(shared): Extension<Arc<GateState>>,
     Params(destination): Params<Destination>,
     headers: HeaderMap,
 ) -> Response {
     let next = local(destination.next.as_deref());
     let tokens = &shared.options.tokens;
     let known = shared.sessions.known(tokens, &headers);
-    // A session that opens nothing any more must not keep anybody from opening another.
+    // A session without access must not prevent another login.
     let refused = match known.map(|(entry, _)| may_look(&shared, entry)) {
         Some(Ok(())) if destination.other.is_none() => return see_other(next),
-        _ if !shared.options.asks_for_tokens() => return see_other(next),
-        _ if tokens.is_empty() => Some(format!("Nobody can log in: {FOR_AGENTS_ONLY}.")),
+        _ if !shared.options.needs_token() => return see_other(next),
+        _ if tokens.is_empty() => Some(format!(
+            "Login is not possible: {}.",
+            shared.for_apps_only()
+        )),
         Some(Err((_, why))) => Some(why),
         _ if destination.why.as_deref() == Some("old") => {
             Some("That form was too old: please log in once more.".to_owned())
         }
-        None if shared.sessions.were(&headers) => {
+        None if shared.sessions.has_session_cookie(&headers) => {
             Some("Your session has ended: please log in again.".to_owned())
         }
         _ => None,
     };
     let is_out = destination.done.as_deref() == Some("logout") && refused.is_none();
-    let is_out = is_out && shared.sessions.has_left(&headers);
-    let visit = shared.sessions.anybody(&headers);
+    let is_out = is_out && shared.sessions.has_logged_out(&headers);
+    let visit = shared.sessions.anonymous_visit(&headers);
     let shell = Shell {
         csrf: visit.csrf.unwrap_or_default(),
         done: is_out.then_some("Logged out."),
@@ -93,7 +96,7 @@ pub(super) async fn show(
 
 /// Takes a token.
 pub(super) async fn enter(
-    Extension(shared): Extension<Arc<Shared>>,
+    Extension(shared): Extension<Arc<GateState>>,
     Extension(caller): Extension<Caller>,
     form: Form,
 ) -> Response {
@@ -109,7 +112,7 @@ pub(super) async fn enter(
             tracing::warn!(%client, status = status.as_u16(), "refused a login");
             let visit = caller
                 .visit
-                .unwrap_or_else(|| shared.sessions.anybody(&HeaderMap::new()));
+                .unwrap_or_else(|| shared.sessions.anonymous_visit(&HeaderMap::new()));
             let shell = Shell {
                 csrf: visit.csrf.unwrap_or_default(),
                 ..Shell::plain("Log in")
@@ -127,7 +130,7 @@ pub(super) async fn enter(
 }
 
 /// Ends the session in this browser.
-pub(super) async fn leave(Extension(shared): Extension<Arc<Shared>>) -> Response {
+pub(super) async fn leave(Extension(shared): Extension<Arc<GateState>>) -> Response {
     let mut response = see_other("/ui/login?done=logout");
     for cookie in [shared.sessions.ended(), shared.sessions.left()] {
         if let Ok(cookie) = HeaderValue::from_str(&cookie) {
@@ -137,10 +140,10 @@ pub(super) async fn leave(Extension(shared): Extension<Arc<Shared>>) -> Response
     response
 }
 
-/// The cookie for whoever shows this token, or why there is none.
-fn session(shared: &Shared, token: &str) -> Result<String, (StatusCode, String)> {
+/// The session cookie for this token, or why there is none.
+fn session(shared: &GateState, token: &str) -> Result<String, (StatusCode, String)> {
     let unknown = || {
-        let why = "The server does not know this token.".to_owned();
+        let why = "The server rejects this token: it is not in server.tokens.".to_owned();
         (StatusCode::UNAUTHORIZED, why)
     };
     let entry = find(&shared.options.tokens, token).ok_or_else(unknown)?;
@@ -149,9 +152,9 @@ fn session(shared: &Shared, token: &str) -> Result<String, (StatusCode, String)>
 }
 
 /// Whether a token opens pages, or why it does not.
-fn may_look(shared: &Shared, entry: &TokenEntry) -> Result<(), (StatusCode, String)> {
+fn may_look(shared: &GateState, entry: &TokenEntry) -> Result<(), (StatusCode, String)> {
     let tenant_id = shared.tenant_of(&entry.name);
-    let checked = check_reach(entry, tenant_id, Reach::Everybody)
+    let checked = check_reach(entry, tenant_id, Reach::AllTenants)
         .and_then(|()| check_scopes(entry, Access::PAGES.scopes()));
     checked.map_err(|problem: Problem| (problem.meaning.status, problem.detail))
 }
@@ -163,7 +166,7 @@ fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     site.is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
-/// Where to go on: a page of ours, whatever the link says.
+/// The next page: one of this server, whatever the link is.
 fn local(next: Option<&str>) -> &str {
     let next = next.unwrap_or("/");
     let is_ours = next == "/" || next.starts_with("/?") || next.starts_with("/ui/");
@@ -172,9 +175,10 @@ fn local(next: Option<&str>) -> &str {
         .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     // Actions are no pages, and a login that leads to the login leads nowhere.
     let is_page = !next.starts_with("/ui/log");
-    match is_ours && is_plain && is_page {
-        true => next,
-        false => "/",
+    if is_ours && is_plain && is_page {
+        next
+    } else {
+        "/"
     }
 }
 

@@ -1,16 +1,16 @@
-//! One message: where it is and why, what happened to it, and what can be done about it.
+//! The page of one message: its state, its history, and the operator actions.
 
 use askama::Template;
 use axum::{Extension, Json, extract::State, response::Response};
 use consign_kernel::{
-    Attempt, AuditEntry, Explanation, LateResult, MessageId, Resolution, State as Place, StateKind,
+    Attempt, AuditEntry, Explanation, LateResult, MessageId, Resolution, State as SourcePosition,
+    StateKind,
 };
-use consign_orders::{Execution, Fill};
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{
-    beside::{self, Beside},
+    beside::{self, RelatedRecord},
     form::Form,
     live::Topic,
     shell::{Shell, rendered, see_other, text},
@@ -20,12 +20,12 @@ use crate::{
     extract::{InPath, Params},
     gate::access::Caller,
     problem::Problem,
-    routes::messages::Action,
+    routes::{erase::erase_one, messages::Action},
     state::AppState,
     wire::operate::by,
 };
 
-/// What people did to one message, at most.
+/// Operator actions shown, at most.
 const ENTRIES: u32 = 100;
 
 #[derive(Template)]
@@ -38,34 +38,40 @@ struct MessagePage {
     queue: String,
     key: Option<String>,
     group: Option<String>,
-    /// By what it is joined to others.
+    /// Its correlation id.
     correlation: Option<String>,
     created: Moment,
     headers: Vec<(String, String)>,
-    beside: Vec<Beside>,
-    can: Can,
+    beside: Vec<RelatedRecord>,
+    can: Actions,
+    /// HTML of what resolving it needs besides.
+    resolve_fields: &'static str,
+    resolves_unknown: bool,
     live: String,
-    /// What it carries, once somebody has said why they look.
+    /// Its payload, once a reason was given.
     payload: Option<String>,
+    /// What shows in place of its content, if that was erased.
+    erased: Option<String>,
 }
 
-/// What can be done about it, where it is.
+/// The actions for its state.
 #[derive(Clone, Copy, Debug, Default)]
-struct Can {
+struct Actions {
     requeue: bool,
     hold: bool,
     decide: bool,
+    erase: bool,
 }
 
 #[derive(Template)]
 #[template(path = "message_live.html")]
-struct Live {
+struct MessageLiveTemplate {
     state: StateKind,
     sentence: String,
     /// The message that comes first.
     behind: Option<i64>,
     attempts: Vec<Try>,
-    late: Vec<Late>,
+    late: Vec<LateRow>,
     audit: Vec<Entry>,
 }
 
@@ -86,7 +92,7 @@ struct Try {
 }
 
 /// A result that came too late.
-struct Late {
+struct LateRow {
     fence: i64,
     owner: String,
     outcome: String,
@@ -95,7 +101,7 @@ struct Late {
     at: Moment,
 }
 
-/// What a person did.
+/// An operator action.
 struct Entry {
     at: Moment,
     actor: String,
@@ -106,7 +112,7 @@ struct Entry {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Done {
+pub(super) struct DoneParams {
     done: Option<String>,
 }
 
@@ -114,13 +120,13 @@ pub(super) async fn show(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
     InPath(id): InPath<MessageId>,
-    Params(query): Params<Done>,
+    Params(query): Params<DoneParams>,
 ) -> Result<Response, Problem> {
     let shell = Shell::new(format!("Message {id}"), "/ui/messages", &caller);
     page(&state, shell.with_done(query.done.as_deref()), id, None).await
 }
 
-/// Shows what a message carries; the store keeps on record who looked.
+/// Shows the payload; the store records the access in the audit.
 pub(super) async fn reveal(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
@@ -143,11 +149,16 @@ async fn page(
     let explanation = explained(state, id).await?;
     let live = live_of(state, &explanation, payload.is_some()).await?;
     let kind = explanation.state.kind();
-    let can = Can {
-        requeue: kind == StateKind::Dead,
+    let profile = state.profile(&explanation.message.queue);
+    let can = Actions {
+        requeue: kind == StateKind::Dead && explanation.erased.is_none(),
         hold: matches!(kind, StateKind::Ready | StateKind::Waiting),
         decide: kind == StateKind::Held,
+        erase: matches!(kind, StateKind::Delivered | StateKind::Dead)
+            && explanation.erased.is_none()
+            && profile.is_none(),
     };
+    let erased = explanation.erased.map(|erasure| erasure.sentence());
     let message = explanation.message;
     let beside = beside::look(state, &message, explanation.now, payload.is_some()).await?;
     let headers = message.headers.iter().map(|(name, value)| {
@@ -166,8 +177,11 @@ async fn page(
         created: Moment::new(message.created_at, explanation.now),
         beside,
         can,
+        resolve_fields: profile.map_or("", |profile| profile.resolve_fields),
+        resolves_unknown: profile.is_none_or(|profile| profile.resolves_unknown),
         live,
         payload,
+        erased,
     }))
 }
 
@@ -181,7 +195,7 @@ async fn explained(state: &AppState, id: MessageId) -> Result<Explanation, Probl
     explanation.ok_or_else(|| Problem::no_such_message(id))
 }
 
-/// What sinks answered may repeat what the message carries: it shows when that does.
+/// A sink's answer may repeat the payload: it is shown only with the payload.
 async fn live_of(
     state: &AppState,
     explanation: &Explanation,
@@ -193,10 +207,10 @@ async fn live_of(
     let late = store.late(id).await?;
     let audit = store.audit(Some(id), None, ENTRIES).await?;
     let behind = match explanation.state {
-        Place::Waiting { behind } => behind.map(|behind| behind.0),
+        SourcePosition::Waiting { behind } => behind.map(|behind| behind.0),
         _ => None,
     };
-    text(&Live {
+    text(&MessageLiveTemplate {
         state: explanation.state.kind(),
         sentence: explanation.sentence(),
         behind,
@@ -204,7 +218,10 @@ async fn live_of(
             .into_iter()
             .map(|attempt| Try::new(attempt, now, is_revealed))
             .collect(),
-        late: late.into_iter().map(|late| Late::new(late, now)).collect(),
+        late: late
+            .into_iter()
+            .map(|late| LateRow::new(late, now))
+            .collect(),
         audit: audit
             .into_iter()
             .map(|entry| Entry::new(entry, now))
@@ -231,7 +248,7 @@ impl Try {
     }
 }
 
-impl Late {
+impl LateRow {
     fn new(late: LateResult, now: Timestamp) -> Self {
         Self {
             fence: late.fence.0,
@@ -283,6 +300,17 @@ pub(super) async fn unhold(
     act(state, caller, id, &form, (Action::Unhold, "unhold")).await
 }
 
+/// Erases the content as the API does.
+pub(super) async fn erase(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(id): InPath<MessageId>,
+    form: Form,
+) -> Result<Response, Problem> {
+    erase_one(&state, id, &by(&caller, form.reason())?).await?;
+    Ok(see_other(&format!("/ui/messages/{id}?done=erase")))
+}
+
 pub(super) async fn resolve(
     state: State<AppState>,
     caller: Extension<Caller>,
@@ -291,7 +319,7 @@ pub(super) async fn resolve(
 ) -> Result<Response, Problem> {
     let resolution = match form.get("outcome") {
         Some("delivered") => Resolution::Delivered {
-            result: found(&form)?,
+            result: found(&state, &form)?,
         },
         Some("dead") => Resolution::Dead,
         Some("unknown") => Resolution::Unknown,
@@ -304,27 +332,18 @@ pub(super) async fn resolve(
     act(state, caller, id, &form, action).await
 }
 
-/// What the form says about an order or a payment; the store says what is missing.
-fn found(form: &Form) -> Result<Option<String>, Problem> {
-    if let Some(reference) = form.get("rail_reference") {
-        return Ok(Some(
-            serde_json::json!({ "rail_reference": reference }).to_string(),
-        ));
+/// The form's fields of an app; the store rejects what is missing.
+fn found(state: &AppState, form: &Form) -> Result<Option<String>, Problem> {
+    for extension in state.extensions.iter() {
+        let found = extension.resolution(form)?;
+        if found.is_some() {
+            return Ok(found);
+        }
     }
-    let Some(fills) = form.get("fills") else {
-        return Ok(None);
-    };
-    let lines = fills.lines().filter(|line| !line.trim().is_empty());
-    let fills: Result<Vec<Fill>, String> = lines.map(str::parse).collect();
-    let execution = Execution {
-        order_ref: form.get("order_ref").unwrap_or_default().to_owned(),
-        fills: fills.map_err(|why| Problem::invalid("fills", &why))?,
-        avg_price: None,
-    };
-    Ok(Some(execution.to_json()))
+    Ok(None)
 }
 
-/// Does what the API would do, and shows what has become of it.
+/// Performs the action as the API does, and shows the result.
 async fn act(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,

@@ -1,4 +1,4 @@
-//! The first page: every queue, and what needs a person.
+//! The first page: every queue, and what needs attention.
 
 use askama::Template;
 use axum::{
@@ -32,7 +32,7 @@ struct Overview {
 
 #[derive(Template)]
 #[template(path = "overview_live.html")]
-struct Live {
+struct OverviewLiveTemplate {
     alerts: Vec<Alert>,
     protocols: Vec<Protocol>,
     queues: Vec<(QueueRow, QueueRates)>,
@@ -40,7 +40,7 @@ struct Live {
     next: Option<String>,
 }
 
-/// A protocol in its own words.
+/// The figures of an app, with its own labels.
 struct Protocol {
     title: &'static str,
     queue: &'static str,
@@ -48,7 +48,7 @@ struct Protocol {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Windowed {
+pub(crate) struct OverviewParams {
     window: Option<String>,
     /// Queues whose names come after this one.
     after: Option<QueueName>,
@@ -58,10 +58,10 @@ pub(crate) struct Windowed {
 pub(crate) async fn front(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
-    Params(query): Params<Windowed>,
+    Params(query): Params<OverviewParams>,
 ) -> Result<Response, Problem> {
     if caller.visit.is_none() {
-        return Ok(about::index().await.into_response());
+        return Ok(about::index(State(state)).await.into_response());
     }
     let window = Window::read(query.window.as_deref());
     let windows = [
@@ -84,7 +84,7 @@ pub(super) async fn live(
 ) -> Result<String, Problem> {
     let queues = Queues::look(state, after).await?;
     let next = queues.next();
-    // What every queue of very many did would be a page of its own.
+    // Rates of very many queues would make the page too long.
     let rates = match next.or(after) {
         None => Rates::look(state, None, window).await?,
         Some(_) => Rates::none(window),
@@ -94,47 +94,30 @@ pub(super) async fn live(
         (row, rates.of(&queue.name))
     });
     let all = queues.queues.iter();
-    text(&Live {
+    text(&OverviewLiveTemplate {
         alerts: all
             .flat_map(|(queue, counts)| queues.alerts_of(queue, counts))
             .collect(),
-        protocols: protocols(&queues),
+        protocols: protocols(state, &queues),
         queues: rows.collect(),
         next: next.map(|next| format!("/?window={}&after={next}", window.as_str())),
     })
 }
 
-fn protocols(queues: &Queues) -> Vec<Protocol> {
-    /// A queue, its title, and what it calls: to do, under way, held, given up.
-    const WORDS: [(&str, &str, [&str; 4]); 3] = [
-        (
-            consign_orders::QUEUE,
-            "Orders",
-            ["to be placed", "at the broker", "in doubt", "given up"],
-        ),
-        (
-            consign_payments::QUEUE,
-            "Payments",
-            ["pending", "being dispatched", "held", "failed"],
-        ),
-        (
-            consign_memory::QUEUE,
-            "Memories",
-            ["deferred", "being stored", "held", "given up"],
-        ),
-    ];
-    let known = WORDS.iter().filter_map(|(queue, title, words)| {
+fn protocols(state: &AppState, queues: &Queues) -> Vec<Protocol> {
+    let profiles = state.extensions.iter().filter_map(|it| it.queue());
+    let known = profiles.filter_map(|profile| {
         let found = queues
             .queues
             .iter()
-            .find(|(known, _)| known.name.as_str() == *queue);
+            .find(|(known, _)| known.name.as_str() == profile.queue);
         let (_, counts) = found?;
         let to_do = counts.waiting + counts.ready + counts.scheduled;
         let numbers = [to_do, counts.leased, counts.held, counts.dead];
-        let facts = numbers.into_iter().map(count).zip(*words).collect();
+        let facts = numbers.into_iter().map(count).zip(profile.counts).collect();
         Some(Protocol {
-            title,
-            queue,
+            title: profile.title,
+            queue: profile.queue,
             facts,
         })
     });

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{
     form::{Form, encoded},
-    list::{Found, Query},
+    list::{MessageSlice, Query},
     live::Topic,
     queues::{Alert, QueueRow, Queues},
     rates::{QueueRates, Rates, Window},
@@ -27,7 +27,7 @@ use crate::{
 #[template(path = "queue.html")]
 struct QueuePage {
     shell: Shell,
-    /// Absent where the list is only a part that somebody looked for.
+    /// Absent where the list is the result of a search.
     topic: Option<String>,
     name: String,
     q: String,
@@ -40,13 +40,13 @@ struct QueuePage {
 
 #[derive(Template)]
 #[template(path = "queue_live.html")]
-struct Live {
+struct QueueLiveTemplate {
     name: String,
     alerts: Vec<Alert>,
     row: QueueRow,
     rates: Vec<(&'static str, QueueRates)>,
     tabs: Vec<Tab>,
-    found: Found,
+    found: MessageSlice,
 }
 
 /// One of the places messages can be in.
@@ -147,7 +147,7 @@ pub(super) async fn live(
         let looked = Rates::look(state, Some(name), window).await?;
         rates.push((words, looked.of(name)));
     }
-    text(&Live {
+    text(&QueueLiveTemplate {
         name: name.to_string(),
         alerts: queues.alerts_of(queue, counts),
         row: queues.row(queue, counts),
@@ -157,8 +157,8 @@ pub(super) async fn live(
     })
 }
 
-/// Whether somebody else has done it since the form was shown: their reason shall stand, and nobody
-/// shall believe to have been the one who did it. Two at the very same moment both do it.
+/// Whether another operator did it since the form was shown: the audit keeps that reason, and this
+/// operator must not believe to have done it. Two at the very same moment both do it.
 async fn is_paused(state: &AppState, name: &QueueName) -> Result<bool, Problem> {
     let queue = state.store.queue(name).await?;
     match queue {

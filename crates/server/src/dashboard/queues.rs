@@ -1,19 +1,19 @@
-//! Queues in rows, and what about them needs a person.
+//! Rows of queues, and alerts about them.
 
 use consign_kernel::{Counts, Queue, QueueName};
 use consign_worker::{BreakerState, QueueStatus};
 use jiff::{SignedDuration, Timestamp};
 
 use super::words::{Moment, count, many, span};
-use crate::{problem::Problem, state::AppState};
+use crate::{extension::QueueProfile, problem::Problem, state::AppState};
 
-/// A ready message that nobody claims for this long is worth a look.
+/// A ready message that is not claimed for this long raises an alert.
 const UNCLAIMED: SignedDuration = SignedDuration::from_mins(5);
 
 /// How many queues a page shows.
 pub(super) const QUEUES_SHOWN: u32 = 200;
 
-/// What a breaker is that lets everything through.
+/// The state of a closed breaker.
 const CLOSED: &str = "closed";
 
 /// A queue with what is in it.
@@ -34,12 +34,12 @@ pub(super) struct QueueRow {
 
 impl QueueRow {
     /// The state of a breaker that keeps deliveries back.
-    pub(super) fn trouble(&self) -> Option<&'static str> {
+    pub(super) fn open_breaker(&self) -> Option<&'static str> {
         self.breaker.filter(|state| *state != CLOSED)
     }
 }
 
-/// Something that needs a person, and where to go.
+/// An alert, and the page to go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Alert {
     pub(super) words: String,
@@ -51,6 +51,7 @@ pub(super) struct Queues {
     pub(super) queues: Vec<(Queue, Counts)>,
     pub(super) working: Vec<QueueStatus>,
     pub(super) now: Timestamp,
+    profiles: Vec<QueueProfile>,
 }
 
 impl Queues {
@@ -67,6 +68,11 @@ impl Queues {
             queues,
             working: status.map(|status| status.queues).unwrap_or_default(),
             now: (state.clock)(),
+            profiles: state
+                .extensions
+                .iter()
+                .filter_map(|it| it.queue())
+                .collect(),
         }
     }
 
@@ -104,7 +110,7 @@ impl Queues {
         }
     }
 
-    /// What needs a person in one queue.
+    /// The alerts of one queue.
     pub(super) fn alerts_of(&self, queue: &Queue, counts: &Counts) -> Vec<Alert> {
         let name = &queue.name;
         let to = |words: String, state: &str| Alert {
@@ -113,19 +119,11 @@ impl Queues {
         };
         let mut alerts = Vec::new();
         if counts.held > 0 {
-            let words = match name.as_str() {
-                consign_payments::QUEUE => {
-                    let held = many(counts.held, "payment", "payments");
-                    format!("{held} held: outcome uncertain, or waiting for approval")
-                }
-                consign_orders::QUEUE => {
-                    format!(
-                        "{} held: outcome uncertain",
-                        many(counts.held, "order", "orders")
-                    )
-                }
-                _ => format!(
-                    "{} of queue {name} held until somebody decides",
+            let profile = self.profiles.iter().find(|it| it.queue == name.as_str());
+            let words = match profile.and_then(|profile| profile.held) {
+                Some(held) => held(counts.held),
+                None => format!(
+                    "{} of queue {name} held: resolve or unhold",
                     many(counts.held, "message", "messages")
                 ),
             };
@@ -151,7 +149,7 @@ impl Queues {
             }
         }
         let age = counts.oldest_due_at.map(|at| self.now.duration_since(at));
-        // Why nothing is claimed has been said already.
+        // Another alert already has the reason.
         let is_known = queue.paused_at.is_some()
             || self
                 .worker_of(queue)
@@ -191,6 +189,14 @@ mod tests {
             queues: Vec::new(),
             working: Vec::new(),
             now,
+            profiles: vec![QueueProfile {
+                queue: "parcels",
+                title: "Parcels",
+                counts: [""; 4],
+                held: Some(|held| format!("{held} parcels held")),
+                resolve_fields: "",
+                resolves_unknown: true,
+            }],
         };
         let alerts = queues.alerts_of(&queue, &counts);
         alerts.into_iter().map(|alert| alert.words).collect()
@@ -215,13 +221,10 @@ mod tests {
             held: 3,
             ..Counts::default()
         };
-        assert_eq!(
-            alerts("payments", false, held),
-            ["3 payments held: outcome uncertain, or waiting for approval"]
-        );
+        assert_eq!(alerts("parcels", false, held), ["3 parcels held"]);
         assert_eq!(
             alerts("mail", false, held),
-            ["3 messages of queue mail held until somebody decides"]
+            ["3 messages of queue mail held: resolve or unhold"]
         );
         let late = Counts {
             ready: 1,

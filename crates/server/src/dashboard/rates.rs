@@ -1,8 +1,8 @@
-//! What was done lately, queue by queue.
+//! Delivery rates by queue.
 
 use std::collections::BTreeMap;
 
-use consign_kernel::{Done, QueueName};
+use consign_kernel::{OutcomeCounts, QueueName};
 use jiff::Timestamp;
 
 use super::{
@@ -20,7 +20,7 @@ pub(crate) enum Window {
 }
 
 impl Window {
-    /// What the address says; anything else is the hour.
+    /// The window in the address; the hour by default.
     pub(super) fn read(word: Option<&str>) -> Self {
         match word {
             Some("day") => Self::Day,
@@ -60,7 +60,7 @@ impl Window {
 /// What was done in every queue, oldest first.
 pub(super) struct Rates {
     window: Window,
-    by_queue: BTreeMap<QueueName, Vec<Done>>,
+    by_queue: BTreeMap<QueueName, Vec<OutcomeCounts>>,
 }
 
 /// What was done in one, in words.
@@ -78,7 +78,7 @@ pub(super) struct QueueRates {
 }
 
 impl Rates {
-    /// Nothing is known.
+    /// No results.
     pub(super) fn none(window: Window) -> Self {
         Self {
             window,
@@ -92,7 +92,7 @@ impl Rates {
         window: Window,
     ) -> Result<Self, Problem> {
         let (minutes, step) = window.minutes();
-        let done = state.store.pulses(queue, minutes, step).await?;
+        let done = state.store.queue_stats(queue, minutes, step).await?;
         let now = (state.clock)();
         let mut rates = Self::none(window);
         for part in done {
@@ -101,14 +101,14 @@ impl Rates {
         Ok(rates)
     }
 
-    fn add(&mut self, queue: QueueName, minute: Timestamp, done: Done, now: Timestamp) {
+    fn add(&mut self, queue: QueueName, minute: Timestamp, done: OutcomeCounts, now: Timestamp) {
         let (points, (_, step)) = (self.window.points(), self.window.minutes());
         let step = i64::from(step) * 60;
         let age = now.as_second().div_euclid(step) - minute.as_second().div_euclid(step);
         let all = self
             .by_queue
             .entry(queue)
-            .or_insert_with(|| vec![Done::default(); points]);
+            .or_insert_with(|| vec![OutcomeCounts::default(); points]);
         // This clock and the database's may differ, and the window may begin within a point.
         let age = usize::try_from(age.max(0)).unwrap_or(usize::MAX);
         if let Some(at) = points.checked_sub(1).and_then(|last| last.checked_sub(age)) {
@@ -117,9 +117,9 @@ impl Rates {
     }
 
     pub(super) fn of(&self, queue: &QueueName) -> QueueRates {
-        let none = vec![Done::default(); self.window.points()];
+        let none = vec![OutcomeCounts::default(); self.window.points()];
         let points = self.by_queue.get(queue).unwrap_or(&none);
-        let mut whole = Done::default();
+        let mut whole = OutcomeCounts::default();
         points.iter().for_each(|done| whole.add(*done));
         let lately = points.iter().rev().take(self.window.recent());
         let delivered: u64 = lately.map(|done| done.delivered).sum();
@@ -148,7 +148,7 @@ impl Rates {
                     .collect::<Vec<_>>(),
             ),
             results: bars(
-                "Results, and those that failed",
+                "Results and failures",
                 &points
                     .iter()
                     .map(|done| (done.results() as f64, done.failed() as f64))
@@ -162,7 +162,7 @@ impl Rates {
     }
 }
 
-fn average(done: &Done) -> f64 {
+fn average(done: &OutcomeCounts) -> f64 {
     match done.results() {
         0 => 0.0,
         all => done.took_ms as f64 / all as f64,
@@ -182,11 +182,11 @@ mod tests {
             by_queue: BTreeMap::new(),
         };
         let at = |minutes: i64| Timestamp::from_second(now.as_second() - minutes * 60).unwrap();
-        let done = |delivered, dead| Done {
+        let done = |delivered, dead| OutcomeCounts {
             delivered,
             dead,
             took_ms: 100 * (delivered + dead),
-            ..Done::default()
+            ..OutcomeCounts::default()
         };
         rates.add(queue.clone(), at(0), done(10, 0), now);
         rates.add(queue.clone(), at(30), done(80, 10), now);

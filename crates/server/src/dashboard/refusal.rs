@@ -1,4 +1,4 @@
-//! What goes wrong, as a page; and what every page tells its browser.
+//! Errors as pages, and the headers of every page.
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     gate::pages::is_own_form,
-    problem::{Problem, Unworded, codes},
+    problem::{Problem, ProblemExtension, codes},
 };
 
 /// Pages take nothing from elsewhere and run nothing but our own script, whatever a message has in
@@ -25,20 +25,20 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 
 /// A request, as far as an answer in words needs it.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestInfo {
     /// Where to go back to, also after a login.
     path: String,
     /// Where a form was sent to; none for a link.
     action: Option<String>,
-    /// Whether a person looks at the answer.
+    /// Whether the answer is shown in a browser.
     by_person: bool,
-    /// The reason somebody wrote.
+    /// The reason in the form.
     reason: OnceLock<String>,
 }
 
 #[derive(Template)]
 #[template(path = "refused.html")]
-struct Refused<'p> {
+struct RefusalTemplate<'p> {
     shell: Shell,
     status: u16,
     code: &'p str,
@@ -48,11 +48,11 @@ struct Refused<'p> {
     back: &'p str,
     action: Option<&'p str>,
     reason: Option<&'p str>,
-    /// Where another token can be shown, if that would help.
+    /// The login page, if another token would help.
     login: Option<String>,
 }
 
-impl Asked {
+impl RequestInfo {
     pub(crate) fn new(request: &Request) -> Self {
         let accept = request.headers().get(header::ACCEPT);
         let path = match *request.method() {
@@ -68,7 +68,7 @@ impl Asked {
         }
     }
 
-    /// Remembers the reason of a form of ours, to be given back if the form is refused.
+    /// Remembers the reason in a form, to show it again if the form is rejected.
     pub(crate) fn keep(&self, request: &Parts, bytes: &[u8]) {
         if !is_own_form(request) {
             return;
@@ -79,10 +79,11 @@ impl Asked {
         }
     }
 
-    /// The answer with what every page says, in words where it tells of a problem.
+    /// The answer with the headers of every page; a problem is rendered as a page.
     pub(crate) fn answered(&self, mut response: Response) -> Response {
         if self.by_person
-            && let Some(Unworded(problem)) = response.extensions_mut().remove::<Unworded>()
+            && let Some(ProblemExtension(problem)) =
+                response.extensions_mut().remove::<ProblemExtension>()
         {
             response = self.reworded(&problem, response);
         }
@@ -97,7 +98,7 @@ impl Asked {
         let login = format!("/ui/login?next={}", encoded(&self.path));
         let elsewhere = match self.action.as_deref() {
             None if is(codes::UNAUTHORIZED) => Some(&*login),
-            // Whoever left the login open for long logs in all the same.
+            // A login form that was open for long is still accepted.
             Some("/ui/login") if is(codes::CSRF_MISMATCH) => Some("/ui/login?why=old"),
             _ => None,
         };
@@ -106,7 +107,7 @@ impl Asked {
             *other.extensions_mut() = parts.extensions;
             return other;
         }
-        let mut page = Refused {
+        let mut page = RefusalTemplate {
             shell: Shell::plain("Not done"),
             status: problem.meaning.status.as_u16(),
             code,

@@ -1,5 +1,5 @@
-//! Sessions of the dashboard. None is kept: a cookie says whose it is and until when, and carries a
-//! code that only who knows the configuration can compute. Taking a token out of the configuration
+//! Sessions of the dashboard. None is stored: a cookie names its token and its end, and carries a
+//! code that only a server with the configuration can compute. Removing a token from the configuration
 //! ends its sessions on every server.
 
 use std::{fmt, sync::Arc};
@@ -17,10 +17,10 @@ use crate::{
     token::Scope,
 };
 
-/// How far the clocks of servers that know the same sessions may be apart.
+/// How far the clocks of servers that share sessions may be apart.
 const LEEWAY_S: i64 = 60;
 
-/// How long a browser knows that it has just logged out.
+/// How long the page after a logout shows that.
 const LEFT_S: i64 = 60;
 
 /// Changes with the meaning of the rest of a cookie.
@@ -28,7 +28,7 @@ const VERSION: &str = "v1";
 
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Opens sessions, and knows them again.
+/// Opens and verifies sessions.
 pub(crate) struct Sessions {
     clock: Clock,
     ttl_s: i64,
@@ -36,13 +36,13 @@ pub(crate) struct Sessions {
     is_secure: bool,
     /// What the keys come from besides the tokens.
     secret: Option<SessionKey>,
-    /// The key of those who have not logged in, or need not: theirs only ties forms to browsers.
-    nobody: hmac::Key,
+    /// The key of visitors without a login: their sessions only tie forms to browsers.
+    anonymous: hmac::Key,
     names: Names,
 }
 
-/// The names of the cookies. Browsers do not tell the ports of a host apart: servers that do not
-/// know each other's sessions must not take each other's cookies, so their names differ.
+/// The names of the cookies. Browsers share cookies between the ports of a host: servers that do not
+/// share sessions must not read each other's cookies, so their names differ.
 struct Names {
     /// A session's. It counts on pages only, never for the API.
     session: String,
@@ -51,7 +51,7 @@ struct Names {
     visitor: String,
     /// What was just done.
     done: String,
-    /// Whether somebody has just logged out.
+    /// A recent logout.
     left: String,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Debug for Sessions {
     }
 }
 
-/// Somebody who looks at a page.
+/// The visitor of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Visit {
     /// The token they have logged in with; none where none is needed.
@@ -87,11 +87,11 @@ pub(crate) struct Visit {
     pub(crate) csrf: Option<String>,
     /// The cookie to be set, if they came without one.
     pub(crate) cookie: Option<String>,
-    /// Whether what the address says was done has been done, just now and in this session.
+    /// Whether the action in the address was done, just now and in this session.
     pub(crate) has_acted: bool,
 }
 
-/// What a cookie says.
+/// The content of a cookie.
 struct Session<'c> {
     name: &'c str,
     expires_at: &'c str,
@@ -111,22 +111,25 @@ impl Sessions {
             clock,
             ttl_s: i64::try_from(options.session_ttl_ms / 1_000).unwrap_or(i64::MAX),
             is_secure,
-            nobody: nobodys_key(shared),
+            anonymous: anonymous_key(shared),
             names: Names::new(&hex(&tag.bytes()[..4]), is_secure),
             secret: options.session_key.clone(),
         }
     }
 
-    /// Somebody who needs no token, or has not shown theirs yet.
-    pub(crate) fn anybody(&self, headers: &HeaderMap) -> Visit {
+    /// A visitor who needs no token, or has not logged in yet.
+    pub(crate) fn anonymous_visit(&self, headers: &HeaderMap) -> Visit {
         let known = cookies(headers, &self.names.visitor).find_map(|cookie| {
-            let session = self.proven(cookie, &self.nobody)?;
-            session.name.is_empty().then(|| session.csrf(&self.nobody))
+            let session = self.proven(cookie, &self.anonymous)?;
+            session
+                .name
+                .is_empty()
+                .then(|| session.csrf(&self.anonymous))
         });
         let (csrf, cookie) = match known {
             Some(csrf) => (csrf, None),
             None => {
-                let (value, csrf) = self.opened("", &self.nobody);
+                let (value, csrf) = self.opened("", &self.anonymous);
                 (
                     csrf,
                     Some(self.cookie(&self.names.visitor, &value, self.ttl_s)),
@@ -137,11 +140,11 @@ impl Sessions {
             may_operate: true,
             csrf: Some(csrf),
             cookie,
-            ..Visit::nobody()
+            ..Visit::anonymous()
         }
     }
 
-    /// Whoever has logged in, with the token they did it with.
+    /// The visitor of a valid session, with its token.
     pub(crate) fn known<'t>(
         &self,
         tokens: &'t [TokenEntry],
@@ -163,11 +166,11 @@ impl Sessions {
     }
 
     /// Whether a browser shows a session at all, be it one that has ended.
-    pub(crate) fn were(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn has_session_cookie(&self, headers: &HeaderMap) -> bool {
         cookies(headers, &self.names.session).any(|value| !value.is_empty())
     }
 
-    /// The cookie of a new session of whoever has shown this token.
+    /// The cookie of a new session of this token.
     pub(crate) fn open(&self, entry: &TokenEntry) -> String {
         let name = hex(entry.name.as_bytes());
         let (value, _) = self.opened(&name, &self.key_of(entry));
@@ -179,53 +182,53 @@ impl Sessions {
         self.cookie(&self.names.session, "", 0)
     }
 
-    /// The cookie that lets the next page say so: anybody can make an address that does.
+    /// The cookie that lets the next page show the logout: the address alone proves nothing.
     pub(crate) fn left(&self) -> String {
         let until = (self.clock)().as_second().saturating_add(LEFT_S);
-        let proof = hmac::sign(&self.nobody, farewell(until).as_bytes());
+        let proof = hmac::sign(&self.anonymous, logout_code(until).as_bytes());
         let value = format!("{until}.{}", hex(proof.as_ref()));
         self.cookie(&self.names.left, &value, LEFT_S)
     }
 
     /// Whether this browser has just logged out.
-    pub(crate) fn has_left(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn has_logged_out(&self, headers: &HeaderMap) -> bool {
         let now = (self.clock)().as_second();
         cookies(headers, &self.names.left).any(|value| {
             let said = value.split_once('.');
             let read = said.and_then(|(until, proof)| Some((until.parse().ok()?, unhex(proof)?)));
             read.is_some_and(|(until, proof): (i64, _)| {
-                let is_true = hmac::verify(&self.nobody, farewell(until).as_bytes(), &proof);
+                let is_true = hmac::verify(&self.anonymous, logout_code(until).as_bytes(), &proof);
                 until > now && is_true.is_ok()
             })
         })
     }
 
-    /// What the answer to an action tells the page that comes next.
+    /// The cookie of the answer to an action, for the next page.
     pub(super) fn done(&self, code: &str, age_s: i64) -> String {
         self.cookie(&self.names.done, code, age_s)
     }
 
     /// Every such code that a browser shows.
-    pub(super) fn told<'h>(
+    pub(super) fn flash_codes<'h>(
         &self,
         headers: &'h HeaderMap,
     ) -> impl Iterator<Item = &'h str> + use<'h> {
         cookies(headers, &self.names.done)
     }
 
-    /// The key of a token's sessions: known to every server that knows the same tokens and the same
+    /// The key of a token's sessions: the same on every server with the same tokens and the same
     /// secret.
     fn key_of(&self, entry: &TokenEntry) -> hmac::Key {
         let purpose = b"consign dashboard: sessions of a token";
         let own = derived(entry.hash.as_bytes(), purpose);
         match &self.secret {
             None => own.key(),
-            // Who replaces the token ends its sessions all the same.
+            // Replacing the token still ends its sessions.
             Some(secret) => derived(secret.reveal().as_bytes(), own.bytes()).key(),
         }
     }
 
-    /// A new session: what its cookie says, and what its forms carry.
+    /// A new session: the content of its cookie, and the code for its forms.
     fn opened(&self, name: &str, key: &hmac::Key) -> (String, String) {
         let mut id = [0; 16];
         let filled = SystemRandom::new().fill(&mut id);
@@ -252,30 +255,30 @@ impl Sessions {
         format!("{name}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
     }
 
-    /// What a cookie says, if it is true and still holds.
+    /// The content of a cookie, if its code is right and it has not expired.
     fn proven<'c>(&self, cookie: &'c str, key: &hmac::Key) -> Option<Session<'c>> {
         let (session, proof) = Session::read(cookie)?;
         hmac::verify(key, session.text("session").as_bytes(), &unhex(proof)?).ok()?;
         let expires_at: i64 = session.expires_at.parse().ok()?;
         let now = (self.clock)().as_second();
-        // Nobody is given a longer one, but the clock of who gave it may be ahead.
+        // No longer one is issued, but the clock of the issuing server may be ahead.
         let longest = now.saturating_add(self.ttl_s).saturating_add(LEEWAY_S);
         (expires_at > now && expires_at <= longest).then_some(session)
     }
 }
 
 impl Visit {
-    /// Whoever shows this token with each request.
+    /// A visitor that sends this bearer token with each request.
     pub(crate) fn bearer(entry: &TokenEntry) -> Self {
         Self {
             name: Some(entry.name.clone()),
             may_operate: entry.scopes.contains(&Scope::Operator),
-            ..Self::nobody()
+            ..Self::anonymous()
         }
     }
 
-    /// Somebody who has nothing that a form of another page could make use of.
-    pub(crate) fn nobody() -> Self {
+    /// A visitor without a session that a form of another page could use.
+    pub(crate) fn anonymous() -> Self {
         Self {
             name: None,
             may_operate: false,
@@ -345,7 +348,7 @@ fn shared_secret(options: &ServerOptions) -> Option<Vec<u8>> {
 
 /// With a secret that others share a login may be begun at one server and finished at another;
 /// without, the key lives and dies with the process.
-fn nobodys_key(shared: Option<Vec<u8>>) -> hmac::Key {
+fn anonymous_key(shared: Option<Vec<u8>>) -> hmac::Key {
     let secret = shared.unwrap_or_else(|| {
         let mut secret = vec![0; 32];
         let filled = SystemRandom::new().fill(&mut secret);
@@ -355,19 +358,19 @@ fn nobodys_key(shared: Option<Vec<u8>>) -> hmac::Key {
     derived(&secret, b"consign dashboard: before the login").key()
 }
 
-fn farewell(until: i64) -> String {
+fn logout_code(until: i64) -> String {
     format!("left.{until}")
 }
 
 /// What a secret is turned into for one purpose.
-struct Derived(hmac::Tag);
+struct DerivedKey(hmac::Tag);
 
-fn derived(secret: &[u8], purpose: &[u8]) -> Derived {
+fn derived(secret: &[u8], purpose: &[u8]) -> DerivedKey {
     let outer = hmac::Key::new(hmac::HMAC_SHA256, secret);
-    Derived(hmac::sign(&outer, purpose))
+    DerivedKey(hmac::sign(&outer, purpose))
 }
 
-impl Derived {
+impl DerivedKey {
     fn bytes(&self) -> &[u8] {
         self.0.as_ref()
     }

@@ -1,5 +1,7 @@
 //! What all pages have in common.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::{
     body::Body,
@@ -12,22 +14,25 @@ use consign_kernel::MessageId;
 use super::assets::{SCRIPT, STYLE};
 use crate::{
     extract::InPath,
-    gate::access::Caller,
+    gate::access::{Caller, NavigationEntry},
     problem::{Problem, internal},
 };
 
-/// The frame of a page: its title, its navigation, who looks at it.
+/// The frame of a page: its title, its navigation, its visitor.
 #[derive(Clone, Debug)]
-pub(super) struct Shell {
+pub struct Shell {
     pub(super) title: String,
     /// The path of the entry of the navigation that is current.
     pub(super) here: &'static str,
+    pub(super) navigation: Arc<Vec<NavigationEntry>>,
     /// Whether the navigation is shown.
     pub(super) is_inside: bool,
     /// Who has logged in, where that is needed.
     pub(super) name: Option<String>,
-    pub(super) may_operate: bool,
-    pub(super) csrf: String,
+    /// Whether they may act.
+    pub may_operate: bool,
+    /// What every form of the page sends in its field `csrf`.
+    pub csrf: String,
     /// Whether something has been done just now.
     pub(super) has_acted: bool,
     /// What that was.
@@ -37,11 +42,13 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    pub(super) fn new(title: impl Into<String>, here: &'static str, caller: &Caller) -> Self {
+    /// The frame of a page in the navigation at `here`.
+    pub fn new(title: impl Into<String>, here: &'static str, caller: &Caller) -> Self {
         let visit = caller.visit.as_ref();
         Self {
             here,
             is_inside: true,
+            navigation: Arc::clone(&caller.navigation),
             name: visit.and_then(|visit| visit.name.clone()),
             may_operate: visit.is_some_and(|visit| visit.may_operate),
             has_acted: visit.is_some_and(|visit| visit.has_acted),
@@ -52,12 +59,13 @@ impl Shell {
         }
     }
 
-    /// The frame of a page for whom nothing is known of.
+    /// The frame of a page for an unknown visitor.
     pub(super) fn plain(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
             here: "",
             is_inside: false,
+            navigation: Arc::default(),
             name: None,
             may_operate: false,
             csrf: String::new(),
@@ -68,7 +76,7 @@ impl Shell {
         }
     }
 
-    /// The same, saying what has been done, if it has been: anybody can make a link.
+    /// The same with the result of an action, if it was done: a link alone proves nothing.
     pub(super) fn with_done(self, word: Option<&str>) -> Self {
         Self {
             done: word.filter(|_| self.has_acted).and_then(done),
@@ -77,17 +85,18 @@ impl Shell {
     }
 }
 
-/// What an action's word in the address says.
+/// The text for an action's name in the address.
 fn done(word: &str) -> Option<&'static str> {
     Some(match word {
         "requeue" => "Requeued: it has a fresh set of tries.",
+        "erase" => "Erased: its content is gone.",
         "hold" => "Held.",
         "unhold" => "Put back.",
         "resolve" => "Resolved.",
         "pause" => "Paused: nothing is claimed from this queue.",
         "resume" => "Resumed.",
-        "paused_before" => "Nothing was done: somebody has paused this queue already.",
-        "resumed_before" => "Nothing was done: somebody has resumed this queue already.",
+        "paused_before" => "Nothing was done: this queue was paused already.",
+        "resumed_before" => "Nothing was done: this queue was resumed already.",
         "redrive" => "Started.",
         "stop" => "Stopped.",
         _ => return None,
@@ -107,18 +116,33 @@ pub(super) fn rendered(page: &impl Template) -> Response {
     }
 }
 
+/// A page of an app: `main` in the frame.
+pub fn page(shell: Shell, main: &impl Template) -> Response {
+    match text(main) {
+        Ok(main) => rendered(&AppPage { shell, main }),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "app.html")]
+struct AppPage {
+    shell: Shell,
+    main: String,
+}
+
 /// A part of a page.
-pub(super) fn text(part: &impl Template) -> Result<String, Problem> {
+pub fn text(part: &impl Template) -> Result<String, Problem> {
     let text = part.render();
     text.map_err(|error| internal(format!("a page cannot be rendered: {error}")))
 }
 
-/// Whoever shortens the address of a page.
+/// Redirects for shortened addresses.
 pub(super) async fn front() -> Response {
     see_other("/")
 }
 
-/// The address of a look at a payload shows none: looking takes a reason, and is kept on record.
+/// The address for revealing a payload shows none: revealing needs a reason, and is recorded.
 pub(super) async fn hidden(InPath(id): InPath<MessageId>) -> Response {
     see_other(&format!("/ui/messages/{id}"))
 }

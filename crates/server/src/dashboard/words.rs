@@ -1,4 +1,4 @@
-//! Numbers, times and documents as people read them.
+//! Formatting of numbers, times and documents.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 /// A number with its thousands apart.
-pub(super) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -20,8 +20,22 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
+/// A size in a unit that leaves few digits.
+pub(super) fn bytes(number: u64) -> String {
+    let units = [
+        (1_000_000_000_000, "TB"),
+        (1_000_000_000, "GB"),
+        (1_000_000, "MB"),
+        (1_000, "kB"),
+    ];
+    match units.into_iter().find(|(unit, _)| number >= *unit) {
+        Some((unit, name)) => format!("{:.1} {name}", number as f64 / unit as f64),
+        None => format!("{number} B"),
+    }
+}
+
 /// So many of something.
-pub(super) fn many(number: u64, one: &str, more: &str) -> String {
+pub fn many(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 
@@ -54,15 +68,16 @@ pub(super) fn took(from: Timestamp, to: Timestamp) -> String {
     }
 }
 
-/// A time as it is said now, with the exact one behind it.
+/// A relative time, with the exact one in a tooltip.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Moment {
+pub struct Moment {
     at: Timestamp,
     said: String,
 }
 
 impl Moment {
-    pub(super) fn new(at: Timestamp, now: Timestamp) -> Self {
+    /// A time as seen at `now`.
+    pub fn new(at: Timestamp, now: Timestamp) -> Self {
         let since = now.duration_since(at);
         let said = match since.as_secs() {
             1.. => format!("{} ago", span(since)),
@@ -80,7 +95,7 @@ impl fmt::Display for Moment {
     }
 }
 
-// Digits, letters and punctuation of ours only.
+// Only fixed letters, digits and punctuation.
 impl HtmlSafe for Moment {}
 
 /// A document over several lines.

@@ -1,73 +1,72 @@
-//! Who may do what.
+//! Access control: callers, tokens and scopes.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::http::{HeaderMap, HeaderName, Method, header, request::Parts};
 use subtle::{Choice, ConditionallySelectable};
 use uuid::Uuid;
 
-use super::{Shared, agents::Agent, pages};
+use super::{GateState, pages};
 use crate::{
     dashboard::session::Visit,
+    extension::{Extension, TokenHolder},
     options::{ServerOptions, TokenEntry},
     problem::{Problem, codes},
     serve::Peer,
     token::{Scope, Token},
 };
 
-/// Who says so; not proven by anything.
+/// The caller's name for itself; unverified.
 const ACTOR_HEADER: &str = "x-consign-actor";
 const ACTOR_BYTES_MAX: usize = 100;
 
-/// What a route asks of its callers.
+/// The access that a route needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    /// Nothing: probes, and what the documentation says anyway.
+pub enum Access {
+    /// None: probes, and public documentation.
     Open,
-    /// Nothing for the short index; for the page that browsers want at the same path, what pages ask.
+    /// None for the short index; for the page at the same path, that of pages.
     Front,
-    /// What `metrics_open` says.
+    /// By the option `metrics_open`.
     Metrics,
     /// One of these scopes, by the session of a browser or by a token.
     Pages(&'static [Scope]),
-    /// Nothing yet: here a session begins.
+    /// None: here a session begins.
     Login,
-    /// Nothing any more: here a session ends, whatever has become of its token.
+    /// None: here a session ends, even if its token was removed.
     Leave,
     /// One of these scopes.
     Scopes(&'static [Scope]),
-    /// One of these scopes, or a token that only the gateway of memories knows.
-    Agents(&'static [Scope]),
+    /// One of these scopes, or a token that only the app of the route knows.
+    App(&'static [Scope]),
 }
 
 impl Access {
-    pub(crate) const ENQUEUE: Self = Self::Scopes(&[Scope::Producer]);
-    pub(crate) const WORK: Self = Self::Scopes(&[Scope::Worker]);
-    pub(crate) const OPERATE: Self = Self::Scopes(&[Scope::Operator]);
+    /// Enqueueing.
+    pub const ENQUEUE: Self = Self::Scopes(&[Scope::Producer]);
+    /// Working on messages.
+    pub const WORK: Self = Self::Scopes(&[Scope::Worker]);
+    /// Moving messages by hand.
+    pub const OPERATE: Self = Self::Scopes(&[Scope::Operator]);
     /// Reading, and what is the caller's own.
-    pub(crate) const READ_OWN: Self =
-        Self::Scopes(&[Scope::Producer, Scope::Auditor, Scope::Operator]);
-    pub(crate) const READ: Self = Self::Scopes(&[Scope::Auditor, Scope::Operator]);
-    /// Looking at memories.
-    pub(crate) const RECALL: Self =
-        Self::Agents(&[Scope::Producer, Scope::Auditor, Scope::Operator]);
+    pub const READ_OWN: Self = Self::Scopes(&[Scope::Producer, Scope::Auditor, Scope::Operator]);
+    /// Reading whatever there is.
+    pub const READ: Self = Self::Scopes(&[Scope::Auditor, Scope::Operator]);
     /// Looking at pages.
-    pub(crate) const PAGES: Self = Self::Pages(&[Scope::Auditor, Scope::Operator]);
+    pub const PAGES: Self = Self::Pages(&[Scope::Auditor, Scope::Operator]);
     /// Acting on them.
-    pub(crate) const PAGES_OPERATE: Self = Self::Pages(&[Scope::Operator]);
-    /// Storing them.
-    pub(crate) const REMEMBER: Self = Self::Agents(&[Scope::Producer, Scope::Operator]);
+    pub const PAGES_OPERATE: Self = Self::Pages(&[Scope::Operator]);
 
     /// The scopes of which one is needed; none where no token is ever needed.
     pub(crate) fn scopes(self) -> &'static [Scope] {
         match self {
             Self::Open | Self::Front | Self::Login | Self::Leave => &[],
             Self::Metrics => &[Scope::Auditor, Scope::Operator],
-            Self::Scopes(scopes) | Self::Agents(scopes) | Self::Pages(scopes) => scopes,
+            Self::Scopes(scopes) | Self::App(scopes) | Self::Pages(scopes) => scopes,
         }
     }
 
-    /// What the documentation says of it: it knows no pages.
+    /// Its form in the OpenAPI document, which has no pages.
     pub(crate) fn documented(self) -> Self {
         match self {
             Self::Front => Self::Open,
@@ -78,43 +77,70 @@ impl Access {
 
 /// Whether what a route shows and moves is divided by tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// It is not: whoever is bound to a tenant would see, or move, what belongs to others.
-    Everybody,
+pub enum Reach {
+    /// It is not: a token bound to a tenant would see, or move, what belongs to others.
+    AllTenants,
     /// Its handler keeps every caller to its tenant.
     Tenant,
 }
 
-/// Who calls, as far as known.
+/// A path of the dashboard, and its label.
+pub(crate) type NavigationEntry = (&'static str, &'static str);
+
+/// A token of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub struct ServerToken {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub scopes: Vec<Scope>,
+}
+
+impl From<&TokenEntry> for ServerToken {
+    fn from(entry: &TokenEntry) -> Self {
+        Self {
+            name: entry.name.clone(),
+            scopes: entry.scopes.clone(),
+        }
+    }
+}
+
+/// The caller of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
     /// What the rate limit counts by.
-    pub(crate) client: String,
-    /// What the audit says.
-    pub(crate) actor: String,
+    pub client: String,
+    /// The actor in the audit log.
+    pub actor: String,
     /// The name of the token that was presented; none where none is needed.
-    pub(crate) token: Option<String>,
-    /// The tenant that token is bound to; none: it may speak for all.
-    pub(crate) tenant_id: Option<Uuid>,
+    pub token: Option<String>,
+    /// The tenant that token is bound to; none: it may act for all.
+    pub tenant_id: Option<Uuid>,
     /// Whether it may read whatever there is.
-    pub(crate) is_reader: bool,
-    /// Who they are to the gateway of memories, on its routes.
-    pub(crate) agent: Option<Agent>,
-    /// Who they are to the dashboard, on its pages.
+    pub is_reader: bool,
+    /// The token of the server that was presented, on routes with [`Access::App`].
+    pub server_token: Option<ServerToken>,
+    /// The holder of the app's own token that was presented, there.
+    pub holder: Option<TokenHolder>,
+    /// The navigation of the dashboard.
+    pub(crate) navigation: Arc<Vec<NavigationEntry>>,
+    /// The visitor of the dashboard, on its pages.
     pub(crate) visit: Option<Visit>,
 }
 
-/// Lets a caller in, or says why not.
+/// Admits a caller, or returns the problem.
 pub(crate) fn admit(
-    shared: &Shared,
+    shared: &GateState,
+    owner: Option<&dyn Extension>,
     (access, reach): (Access, Reach),
     request: &Parts,
 ) -> Result<Caller, Problem> {
-    let Shared {
+    let GateState {
         options, tenants, ..
     } = shared;
     let address = peer_address(request);
-    let (mut is_reader, mut tenant_id, mut agent, mut visit) = (true, None, None, None);
+    let (mut is_reader, mut tenant_id, mut visit) = (true, None, None);
+    let (mut server_token, mut holder) = (None, None);
     let name = match access {
         Access::Open | Access::Front => None,
         Access::Pages(_) | Access::Login | Access::Leave => {
@@ -128,14 +154,14 @@ pub(crate) fn admit(
             check_host(options, request)?;
             None
         }
-        Access::Metrics | Access::Scopes(_) if !options.asks_for_tokens() => {
+        Access::Metrics | Access::Scopes(_) if !options.needs_token() => {
             check_local(options, address, &request.headers)?;
             check_host(options, request)?;
             check_writer(shared, request)?;
             None
         }
         Access::Metrics | Access::Scopes(_) => {
-            let entry = authenticate(options, &request.headers)?;
+            let entry = authenticate(shared, &request.headers)?;
             tenant_id = tenants.get(&entry.name).copied();
             check_reach(entry, tenant_id, reach)?;
             check_scopes(entry, access.scopes())?;
@@ -143,27 +169,24 @@ pub(crate) fn admit(
             is_reader = reads.any(|scope| entry.scopes.contains(scope));
             Some(entry.name.clone())
         }
-        Access::Agents(_) if !options.asks_for_tokens() => {
+        Access::App(_) if !options.needs_token() => {
             check_local(options, address, &request.headers)?;
             check_host(options, request)?;
             shared.check_origin(&request.headers)?;
-            agent = Some(Agent::anybody());
             None
         }
-        Access::Agents(scopes) => {
+        Access::App(scopes) => {
             let bearer = bearer(&request.headers).ok_or_else(no_token)?;
-            let gateway = shared.gateway_caller(bearer);
+            holder = owner.and_then(|owner| owner.token_holder(bearer));
             let entry = find(&options.tokens, bearer);
             if let Some(entry) = entry {
                 check_reach(entry, tenants.get(&entry.name).copied(), reach)?;
             }
-            if let (None, Some(entry)) = (&gateway, entry) {
+            if let (None, Some(entry)) = (&holder, entry) {
                 check_scopes(entry, scopes)?;
             }
-            let known = Agent::known(gateway, entry).ok_or_else(unknown_token)?;
-            let name = known.caller.actor.clone();
-            agent = Some(known);
-            Some(name.unwrap_or_else(|| "gateway".to_owned()))
+            server_token = entry.map(ServerToken::from);
+            Some(app_name(holder.as_ref(), entry).ok_or_else(unknown_token)?)
         }
     };
     let client = name
@@ -175,9 +198,18 @@ pub(crate) fn admit(
         token: name,
         tenant_id,
         is_reader,
-        agent,
+        server_token,
+        holder,
+        navigation: Arc::clone(&shared.navigation),
         visit,
     })
+}
+
+/// The name of a caller of an app; none: the token is unknown.
+fn app_name(holder: Option<&TokenHolder>, entry: Option<&TokenEntry>) -> Option<String> {
+    let name = holder.and_then(|holder| holder.name.clone());
+    let name = name.or_else(|| entry.map(|entry| entry.name.clone()));
+    name.or_else(|| holder.map(|holder| holder.label.to_owned()))
 }
 
 /// Where the caller is.
@@ -198,7 +230,7 @@ fn metrics_are_open(options: &ServerOptions, address: Option<IpAddr>, headers: &
         .unwrap_or_else(|| is_local(address, headers))
 }
 
-/// Whether the caller is on this machine, and not merely the proxy that stands in for it.
+/// Whether the caller, and not only a proxy in front of it, is on this machine.
 fn is_local(address: Option<IpAddr>, headers: &HeaderMap) -> bool {
     address.is_some_and(|address| address.is_loopback()) && !headers.keys().any(is_of_a_proxy)
 }
@@ -239,7 +271,7 @@ pub(super) fn check_local(
 }
 
 /// A web page can make a browser on this machine call any name its author controls, and let that
-/// name point here. It cannot choose the Host header, which tells.
+/// name point here. It cannot choose the Host header, so that is checked.
 pub(super) fn check_host(options: &ServerOptions, request: &Parts) -> Result<(), Problem> {
     let host = request.headers.get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -254,15 +286,15 @@ pub(super) fn check_host(options: &ServerOptions, request: &Parts) -> Result<(),
         return Ok(());
     }
     let detail = format!(
-        "this server does not go by the name {name:?}; call it by its address, or add the name to \
+        "host name {name:?} is not one of this server's; call it by its address, or add the name to \
          server.allowed_hosts"
     );
     Err(Problem::new(codes::HOST_NOT_ALLOWED, detail))
 }
 
 /// Without tokens, what changes something may come from programs and from pages of this machine. A
-/// body as JSON already keeps other pages out, which browsers ask about first; many requests need none.
-fn check_writer(shared: &Shared, request: &Parts) -> Result<(), Problem> {
+/// body as JSON already keeps other pages out, because browsers send a preflight; many requests need none.
+fn check_writer(shared: &GateState, request: &Parts) -> Result<(), Problem> {
     if matches!(request.method, Method::GET | Method::HEAD) {
         return Ok(());
     }
@@ -278,24 +310,30 @@ pub(super) fn host_name(host: &str) -> &str {
 }
 
 /// The token a request carries.
-fn authenticate<'o>(
-    options: &'o ServerOptions,
-    headers: &HeaderMap,
-) -> Result<&'o TokenEntry, Problem> {
-    if options.tokens.is_empty() {
-        return Err(refused_token(FOR_AGENTS_ONLY, "Bearer realm=\"consign\""));
+fn authenticate<'o>(shared: &'o GateState, headers: &HeaderMap) -> Result<&'o TokenEntry, Problem> {
+    let tokens = &shared.options.tokens;
+    if tokens.is_empty() {
+        let detail = shared.for_apps_only();
+        return Err(refused_token(&detail, "Bearer realm=\"consign\""));
     }
     let bearer = bearer(headers).ok_or_else(no_token)?;
-    find(&options.tokens, bearer).ok_or_else(unknown_token)
+    find(tokens, bearer).ok_or_else(unknown_token)
 }
 
-/// What a server says whose only tokens are those of agents.
-pub(crate) const FOR_AGENTS_ONLY: &str = "this server has tokens for agents only (memory.gateway_auth_token, \
-     memory.gateway_auth_tokens_json), and no token opens this path; add server.tokens to its \
-     configuration, `consign token new` makes one";
+impl GateState {
+    /// The answer of a server whose only tokens are those of apps.
+    pub(crate) fn for_apps_only(&self) -> String {
+        let mut settings = self.extensions.iter().filter_map(|it| it.token_settings());
+        let (holders, settings) = settings.next().unwrap_or(("apps", "see its configuration"));
+        format!(
+            "this server has tokens for {holders} only ({settings}), and no token opens this path; \
+             add server.tokens to its configuration, `consign token new` makes one"
+        )
+    }
+}
 
-/// A token compared with every one that is known: neither its duration nor its end tells how far a
-/// guess got.
+/// Compares a token with every one of the server: the duration does not depend on how far a
+/// guess matches.
 pub(crate) fn find<'o>(tokens: &'o [TokenEntry], bearer: &str) -> Option<&'o TokenEntry> {
     let hash = Token::new(bearer).hash();
     let none = tokens.len() as u64;
@@ -316,7 +354,7 @@ pub(super) fn no_token() -> Problem {
 
 pub(crate) fn unknown_token() -> Problem {
     refused_token(
-        "the server does not know this token",
+        "the server rejects this token: it is not in server.tokens",
         "Bearer realm=\"consign\", error=\"invalid_token\"",
     )
 }
@@ -358,13 +396,13 @@ pub(crate) fn check_reach(
         return Ok(());
     }
     let detail = format!(
-        "token {:?} is bound to a tenant by payments.tenants, and this path is not divided by tenants",
+        "token {:?} is bound to a tenant, and this path is not divided by tenants",
         entry.name
     );
     Err(Problem::new(codes::TENANT_BOUND, detail))
 }
 
-/// Who the audit names: what is known, and what the caller says of itself.
+/// The actor for the audit log: the verified name, and the name in the caller's header.
 fn actor(known: &str, headers: &HeaderMap) -> Result<String, Problem> {
     let Some(said) = headers.get(ACTOR_HEADER) else {
         return Ok(known.to_owned());
@@ -376,7 +414,7 @@ fn actor(known: &str, headers: &HeaderMap) -> Result<String, Problem> {
         let why = format!("must be 1 to {ACTOR_BYTES_MAX} bytes of printable text");
         return Err(Problem::invalid("X-Consign-Actor", &why));
     }
-    Ok(format!("{known}, {said} (as said)"))
+    Ok(format!("{known}, {said} (unverified)"))
 }
 
 #[cfg(test)]

@@ -13,13 +13,13 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::budget::{Budget, Reserved, overloaded};
+use super::budget::{Budget, Reservation, overloaded};
 use crate::problem::{Problem, codes};
 
 /// A body up to this size needs no share of the memory: the number of connections bounds those.
 /// What comes later in pieces takes its share in pieces of this size.
 const SMALL_BYTES: usize = 64 * 1024;
-/// How long the next [`SMALL_BYTES`] of a large body may take before it gives back what it has
+/// How long the next [`SMALL_BYTES`] of a large body may take before it releases what it has
 /// reserved for bytes still to come.
 const QUICK_WITHIN: Duration = Duration::from_millis(250);
 /// How long a large body waits for memory. A client that is refused sends all of it again, which
@@ -40,16 +40,16 @@ pub(crate) struct Bodies {
     turns: Arc<Semaphore>,
 }
 
-/// What a request has of both; given back when dropped. Small bodies need none.
+/// What a request has of both; released when dropped. Small bodies need none.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
-    memory: Option<Reserved>,
+    memory: Option<Reservation>,
     turn: Option<OwnedSemaphorePermit>,
 }
 
 /// A whole body with its share.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct WholeBody {
     pub(crate) bytes: Bytes,
     pub(crate) share: Share,
 }
@@ -75,13 +75,13 @@ impl Bodies {
         client: &str,
         body: Body,
         (bytes_max, limit): (usize, Duration),
-    ) -> Result<Received, Problem> {
+    ) -> Result<WholeBody, Problem> {
         let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        // A client that says how much it will send is told at once.
+        // A declared length that is too large is rejected at once.
         if declared > bytes_max {
             return Err(too_large(bytes_max));
         }
-        let reading = Reading {
+        let reading = BodyReader {
             memory: &self.memory,
             client,
             body,
@@ -112,7 +112,7 @@ impl Bodies {
 }
 
 impl Share {
-    /// Whether the body is large: reading it takes a thread longer than others shall wait for it.
+    /// Whether the body is large: parsing it would block other requests of its thread for too long.
     pub(crate) fn is_large(&self) -> bool {
         self.memory.is_some()
     }
@@ -122,7 +122,7 @@ impl Share {
 ///
 /// Beyond [`SMALL_BYTES`] it reserves all that was declared, so that bodies which come at once are
 /// read one after the other instead of all by halves. A slow one keeps no more than it has sent.
-struct Reading<'a> {
+struct BodyReader<'a> {
     memory: &'a Arc<Budget>,
     client: &'a str,
     body: Body,
@@ -136,8 +136,8 @@ struct Reading<'a> {
     had: usize,
 }
 
-impl Reading<'_> {
-    async fn finish(mut self, limit: Duration) -> Result<Received, Problem> {
+impl BodyReader<'_> {
+    async fn finish(mut self, limit: Duration) -> Result<WholeBody, Problem> {
         loop {
             let patience = match (self.share.is_large(), self.is_slow) {
                 (false, _) => limit,
@@ -161,7 +161,7 @@ impl Reading<'_> {
                 }
                 None => {
                     let (bytes, share) = (self.bytes.into(), self.share);
-                    return Ok(Received { bytes, share });
+                    return Ok(WholeBody { bytes, share });
                 }
                 Some(Err(error)) => {
                     let detail = format!("the body broke off: {error}");
@@ -191,7 +191,7 @@ impl Reading<'_> {
 
     /// Memory for so many bytes, and for those that will come soon.
     async fn reserve(&mut self, needed: usize) -> Result<(), Problem> {
-        let held = self.share.memory.as_ref().map_or(0, Reserved::bytes);
+        let held = self.share.memory.as_ref().map_or(0, Reservation::bytes);
         if needed <= SMALL_BYTES || needed <= held {
             return Ok(());
         }
@@ -217,14 +217,14 @@ impl Reading<'_> {
     }
 }
 
-/// Refuses a compressed body: nothing here expands one, and as it stands it is not what its type says.
+/// Rejects a compressed body: nothing here expands one, and it is not of the declared type.
 pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
     match codings.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         None => Ok(()),
         Some(coding) => {
             let detail =
-                format!("Content-Encoding {coding:?} is not supported; send the body as it is");
+                format!("Content-Encoding {coding:?} is not supported; send the body uncompressed");
             Err(Problem::new(codes::UNSUPPORTED_MEDIA_TYPE, detail)
                 .with_header(header::ACCEPT_ENCODING, "identity"))
         }

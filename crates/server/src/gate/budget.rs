@@ -19,7 +19,7 @@ const CLIENTS_KEPT: usize = 1_000;
 /// A number of bytes, of which one client gets half at most.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// The setting that says how many.
+    /// The setting that limits it.
     setting: &'static str,
     bytes_max: usize,
     client_max: usize,
@@ -29,9 +29,9 @@ pub(crate) struct Budget {
     clients: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
-/// A part of a budget; given back when dropped.
+/// A part of a budget; released when dropped.
 #[derive(Debug)]
-pub(crate) struct Reserved {
+pub struct Reservation {
     budget: Arc<Budget>,
     client: Arc<Semaphore>,
     /// Of the client's part, and of all bytes.
@@ -59,7 +59,7 @@ impl Budget {
     }
 
     /// No bytes yet, for a request of this client.
-    pub(crate) fn empty(self: &Arc<Self>, client: &str) -> Reserved {
+    pub(crate) fn empty(self: &Arc<Self>, client: &str) -> Reservation {
         let mut clients = self
             .clients
             .lock()
@@ -70,24 +70,24 @@ impl Budget {
         let of_client = clients
             .entry(client.to_owned())
             .or_insert_with(|| Arc::new(Semaphore::new(self.client_max)));
-        Reserved {
+        Reservation {
             client: Arc::clone(of_client),
             budget: Arc::clone(self),
             held: [None, None],
         }
     }
 
-    /// `wanted` bytes or half of what is left, but at least `least`: many small parts at once
+    /// `requested` bytes or half of what is left, but at least `least`: many small parts at once
     /// rather than one large part after the other.
     pub(crate) async fn reserve_some(
         self: &Arc<Self>,
         client: &str,
-        (least, wanted): (usize, usize),
-    ) -> Result<Reserved, Problem> {
+        (least, requested): (usize, usize),
+    ) -> Result<Reservation, Problem> {
         let mut reserved = self.empty(client);
         let left = self.all.available_permits();
         let left = left.min(reserved.client.available_permits());
-        let bytes = wanted.min((left / 2).max(least)).min(self.client_max);
+        let bytes = requested.min((left / 2).max(least)).min(self.client_max);
         reserved.grow(bytes).await?;
         Ok(reserved)
     }
@@ -101,13 +101,13 @@ impl Budget {
     }
 }
 
-impl Reserved {
+impl Reservation {
     pub(crate) fn bytes(&self) -> usize {
         let [_, held] = &self.held;
         held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
     }
 
-    /// Makes it at least so many bytes, as soon as others have given enough back.
+    /// Makes it at least so many bytes, as soon as others have released enough.
     pub(crate) async fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         let more = bytes.saturating_sub(self.bytes());
         if more == 0 {
@@ -136,7 +136,7 @@ impl Reserved {
         Ok(())
     }
 
-    /// Gives back what is beyond so many bytes.
+    /// Releases what is beyond so many bytes.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let less = self.bytes().saturating_sub(bytes);
         for held in self.held.iter_mut().flatten() {
@@ -157,7 +157,11 @@ mod tests {
 
     const WITHIN: Duration = Duration::from_secs(1);
 
-    async fn reserve(budget: &Arc<Budget>, client: &str, bytes: usize) -> Result<Reserved, String> {
+    async fn reserve(
+        budget: &Arc<Budget>,
+        client: &str,
+        bytes: usize,
+    ) -> Result<Reservation, String> {
         let mut reserved = budget.empty(client);
         match reserved.grow(bytes).await {
             Ok(()) => Ok(reserved),

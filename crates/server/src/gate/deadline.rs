@@ -9,18 +9,18 @@ use tracing::Instrument;
 use super::{body::Share, slots::Slot};
 use crate::problem::{Problem, codes, internal};
 
-/// Tells a handler that nobody waits for its answer any more.
+/// Signals a handler that its client no longer waits.
 #[derive(Clone, Debug)]
-pub(crate) struct Client(watch::Receiver<()>);
+pub struct Client(watch::Receiver<()>);
 
 impl Client {
     /// Whether the client has hung up, or the time is over.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         self.0.has_changed().is_err()
     }
 
     /// Returns once it has.
-    pub(crate) async fn gone(&self) {
+    pub async fn gone(&self) {
         let mut waiting = self.0.clone();
         while waiting.changed().await.is_ok() {}
     }
@@ -30,10 +30,10 @@ impl Client {
 ///
 /// When the client hangs up or the time is over, a request that only reads is dropped; one that
 /// writes goes on by itself to its end, so that no transaction is left half way, and the client is
-/// told that the outcome is unknown. The place it works in is taken until then.
+/// answered that the outcome is unknown. Its slot is taken until then.
 ///
 /// A large request gets a thread of its own: reading and writing its JSON would keep one of the
-/// runtime's threads from everybody else.
+/// runtime's threads from other requests.
 pub(crate) async fn run(
     mut request: Request,
     next: Next,

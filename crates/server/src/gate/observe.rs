@@ -9,10 +9,10 @@ use crate::{
     problem::Failure,
 };
 
-/// Marks an answer that reports a failure, as those of orders that failed: it is no failure of this
-/// request, and whoever worked on the order has logged it.
+/// Marks an answer that reports a failure elsewhere: it is no failure of this request,
+/// and the app that reports it has logged it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known;
+pub(crate) struct ReportedFailure;
 
 /// Counts an answered request, and logs it if the server failed.
 ///
@@ -28,7 +28,7 @@ pub(crate) fn answered(method: &Method, route: &'static str, response: &Response
     metrics::counter!(REQUESTS, &labels).increment(1);
     metrics::histogram!(REQUEST_SECONDS, "method" => method, "route" => route)
         .record(took.as_secs_f64());
-    let is_known = response.extensions().get::<Known>().is_some();
+    let is_known = response.extensions().get::<ReportedFailure>().is_some();
     if !status.is_server_error() || is_known || is_probe(route) {
         return;
     }
@@ -44,12 +44,12 @@ pub(crate) fn answered(method: &Method, route: &'static str, response: &Response
     );
 }
 
-/// Probes tell their caller; whoever needs a log of them has one already.
+/// Probes are logged by their callers.
 fn is_probe(route: &str) -> bool {
     matches!(route, "/health" | "/healthz" | "/readyz")
 }
 
-/// A method as a label: anybody may invent methods.
+/// A method as a label: clients may send any method.
 fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,10 +1,10 @@
-//! Who may look at pages, and whose forms count.
+//! Access to pages, and the check of forms.
 
 use axum::http::{HeaderMap, Method, header, request::Parts};
 use uuid::Uuid;
 
 use super::{
-    Shared,
+    GateState,
     access::{
         Access, Reach, bearer, check_host, check_local, check_reach, check_scopes, find, host_name,
         no_token, peer_address, unknown_token,
@@ -25,35 +25,40 @@ pub(crate) const FORM_BYTES_MAX: usize = 64 * 1024;
 /// Reads much, and is no page.
 pub(crate) const EXPORT: &str = "/ui/audit/export";
 
-/// Who was let in.
+/// A visitor with access.
 pub(super) struct Visitor {
     pub(super) visit: Visit,
     pub(super) tenant_id: Option<Uuid>,
 }
 
-/// Lets somebody in who shows a session or a token, or needs none.
+/// Admits a visitor with a session or a token, or where none is needed.
 pub(super) fn admit(
-    shared: &Shared,
+    shared: &GateState,
     (access, reach): (Access, Reach),
     request: &Parts,
 ) -> Result<Visitor, Problem> {
-    let Shared {
+    let GateState {
         options,
         tenants,
         sessions,
         ..
     } = shared;
     let headers = &request.headers;
-    if !options.asks_for_tokens() {
+    if !options.needs_token() {
         check_local(options, peer_address(request), headers)?;
         check_host(options, request)?;
     }
-    if !options.asks_for_tokens() || access == Access::Login {
-        return Ok(visitor(sessions, sessions.anybody(headers), None, request));
+    if !options.needs_token() || access == Access::Login {
+        return Ok(visitor(
+            sessions,
+            sessions.anonymous_visit(headers),
+            None,
+            request,
+        ));
     }
     if access == Access::Leave {
         let known = sessions.known(&options.tokens, headers);
-        let visit = known.map_or_else(Visit::nobody, |(_, visit)| visit);
+        let visit = known.map_or_else(Visit::anonymous, |(_, visit)| visit);
         return Ok(visitor(sessions, visit, None, request));
     }
     let (entry, visit) = match bearer(headers) {
@@ -79,7 +84,7 @@ fn visitor(sessions: &Sessions, visit: Visit, tenant_id: Option<Uuid>, request: 
     }
 }
 
-/// Whether a page is wanted, as browsers want one.
+/// Whether the client accepts HTML, as browsers do.
 pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let mut kinds = accepted
@@ -91,7 +96,7 @@ pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     })
 }
 
-/// What the way a request has come says before anything of it is read. Other sites may lead to a
+/// Checks the fetch metadata of a request before its body is read. Other sites may link to a
 /// page; they may not make a browser fetch one, send a form, or have everything exported.
 pub(super) fn check_way(request: &Parts) -> Result<(), Problem> {
     if is_form(request) {
@@ -110,7 +115,7 @@ pub(super) fn check_way(request: &Parts) -> Result<(), Problem> {
     if !is_from_elsewhere || (is_link && is_page) {
         return Ok(());
     }
-    let detail = "a page of another site asks for this; it can only be asked for from a page of \
+    let detail = "this request comes from a page of another site; it is accepted only from a page of \
                   this server";
     Err(Problem::new(codes::ORIGIN_NOT_ALLOWED, detail))
 }
@@ -133,16 +138,16 @@ fn is_form(request: &Parts) -> bool {
     !matches!(request.method, Method::GET | Method::HEAD)
 }
 
-/// Whether it is a form that does not say it comes from elsewhere.
+/// Whether it is a form without a sign of another origin.
 pub(crate) fn is_own_form(request: &Parts) -> bool {
     is_form(request) && check_site(&request.headers).is_ok()
 }
 
-/// Browsers say where a form comes from.
+/// Browsers send the origin of a form.
 fn check_site(headers: &HeaderMap) -> Result<(), Problem> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let is_own = match (text("sec-fetch-site"), text("origin")) {
-        // Knows better than a comparison of names where a proxy has put in another Host.
+        // More reliable than a comparison of names where a proxy replaces the Host header.
         (Some(site), _) => matches!(site, "same-origin" | "none"),
         (None, Some(origin)) => {
             let host = text("host").unwrap_or_default();

@@ -1,12 +1,9 @@
 //! How often one client may call.
 
-use std::{
-    collections::HashMap,
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use consign_kernel::{Buckets, Rate};
 
 use crate::{
     options::RateLimit,
@@ -16,14 +13,11 @@ use crate::{
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Clients remembered at most: a flood of addresses must not become a flood of memory.
-const CLIENTS_MAX: usize = 10_000;
-
-/// A bucket of tokens per client, each kept as the one instant at which it would be full.
+/// A bucket of tokens for each client.
 #[derive(Debug)]
 pub(crate) struct Rates {
     limit: RateLimit,
-    full_at: Mutex<HashMap<String, Instant>>,
+    buckets: Buckets<String>,
 }
 
 /// What is left to a client.
@@ -37,9 +31,10 @@ pub(crate) struct Quota {
 
 impl Rates {
     pub(crate) fn new(limit: RateLimit) -> Self {
+        let rate = Rate::new(limit.per_second, Duration::from_secs(1), limit.burst);
         Self {
             limit,
-            full_at: Mutex::default(),
+            buckets: Buckets::new(rate),
         }
     }
 
@@ -48,49 +43,30 @@ impl Rates {
         if self.limit.per_second == 0 {
             return Ok(None);
         }
-        let each = Duration::from_secs(1) / self.limit.per_second;
-        let whole = each * self.limit.burst.max(1);
-        let mut clients = self
-            .full_at
-            .lock()
-            .expect("invariant: no panic under this lock");
-        if clients.len() >= CLIENTS_MAX {
-            // A full bucket is as good as none.
-            clients.retain(|_, full_at| *full_at > now);
-        }
-        let missing = clients.get(client).map_or(Duration::ZERO, |full_at| {
-            full_at.saturating_duration_since(now)
-        });
-        if missing + each > whole {
-            return Err(self.refuse(missing + each - whole, missing));
-        }
-        if clients.len() < CLIENTS_MAX || clients.contains_key(client) {
-            clients.insert(client.to_owned(), now + missing + each);
-        }
-        Ok(Some(self.quota(missing + each)))
-    }
-
-    fn quota(&self, missing: Duration) -> Quota {
-        let used = missing.as_secs_f64() * f64::from(self.limit.per_second);
-        Quota {
+        let (bucket, taken) = self.buckets.take(client, now);
+        let quota = Quota {
             limit: self.limit,
-            remaining: self.limit.burst.saturating_sub(used.ceil() as u32),
-            full_in: missing,
+            remaining: bucket.remaining(now),
+            full_in: bucket.full_in(now),
+        };
+        match taken {
+            Ok(()) => Ok(Some(quota)),
+            Err(wait) => Err(quota.refuse(wait)),
         }
     }
+}
 
-    fn refuse(&self, wait: Duration, missing: Duration) -> Problem {
+impl Quota {
+    fn refuse(self, wait: Duration) -> Problem {
         let RateLimit { per_second, burst } = self.limit;
         let detail = format!("one client may call {per_second} times a second, {burst} at once");
-        let (quota, policy) = self.quota(missing).fields();
+        let (quota, policy) = self.fields();
         Problem::new(codes::RATE_LIMITED, detail)
             .retry_after(wait)
             .with_header(RATE_LIMIT, &quota)
             .with_header(RATE_LIMIT_POLICY, &policy)
     }
-}
 
-impl Quota {
     /// The values of the two header fields.
     fn fields(self) -> (String, String) {
         let RateLimit { per_second, burst } = self.limit;
@@ -102,8 +78,8 @@ impl Quota {
         )
     }
 
-    /// Tells the client what is left.
-    pub(crate) fn tell(self, headers: &mut HeaderMap) {
+    /// Adds the header fields with what is left.
+    pub(crate) fn add_headers(self, headers: &mut HeaderMap) {
         let (quota, policy) = self.fields();
         for (name, value) in [(RATE_LIMIT, quota), (RATE_LIMIT_POLICY, policy)] {
             if let Ok(value) = HeaderValue::from_str(&value) {
@@ -118,23 +94,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_empties_refills_and_is_nobody_elses() {
+    fn returns_what_is_left_and_when_to_retry() {
         let rates = Rates::new(RateLimit {
             per_second: 10,
-            burst: 3,
+            burst: 30,
         });
-        let start = Instant::now();
-        for left in [2, 1, 0] {
-            let quota = rates.take("a", start).unwrap().unwrap();
+        let now = Instant::now();
+        for left in (0..30).rev() {
+            let quota = rates.take("a", now).unwrap().unwrap();
             assert_eq!(quota.remaining, left);
         }
-        assert!(rates.take("a", start).is_err());
-        assert!(rates.take("b", start).is_ok());
-        let later = start + Duration::from_millis(100);
-        assert!(rates.take("a", later).is_ok(), "one is back after a tenth");
-        assert!(rates.take("a", later).is_err());
-        let rested = start + Duration::from_secs(60);
-        assert_eq!(rates.take("a", rested).unwrap().unwrap().remaining, 2);
+        let quota = Quota {
+            limit: rates.limit,
+            remaining: 0,
+            full_in: Duration::from_secs(3),
+        };
+        let fields = ("\"client\";r=0;t=3".into(), "\"client\";q=30;w=3".into());
+        assert_eq!(quota.fields(), fields);
+        let wait = Duration::from_millis(100);
+        let (refused, expected) = (rates.take("a", now).unwrap_err(), quota.refuse(wait));
+        assert_eq!(format!("{refused:?}"), format!("{expected:?}"));
+        assert!(rates.take("b", now).is_ok());
     }
 
     #[test]
@@ -146,18 +126,5 @@ mod tests {
         for _ in 0..1_000 {
             assert_eq!(rates.take("a", Instant::now()).unwrap(), None);
         }
-    }
-
-    #[test]
-    fn many_clients_do_not_fill_the_memory() {
-        let rates = Rates::new(RateLimit {
-            per_second: 1,
-            burst: 1,
-        });
-        let now = Instant::now();
-        for client in 0..CLIENTS_MAX + 100 {
-            assert!(rates.take(&client.to_string(), now).is_ok());
-        }
-        assert!(rates.full_at.lock().unwrap().len() <= CLIENTS_MAX);
     }
 }

@@ -5,8 +5,8 @@ use crate::problem::{Problem, codes};
 /// Most values of a body, payloads aside. An object of seven bytes takes hundreds once it is built.
 pub(crate) const VALUES_MAX: usize = 100_000;
 
-/// Refuses a text of too many values before anything is built of it.
-pub(crate) fn check(text: &[u8]) -> Result<(), Problem> {
+/// Rejects a text of too many values before anything is built of it.
+pub fn check(text: &[u8]) -> Result<(), Problem> {
     if count(text) <= VALUES_MAX {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Problems in the words of a contract that has its own: `{"error", "message"}`.
+//! Problems in the flat format of some contracts: `{"error", "message"}`.
 
 use axum::{
     http::header,
@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use super::{Problem, codes, codes::Meaning};
 
-/// A problem worded flatly.
+/// A problem in the flat format.
 #[derive(Clone, Debug)]
-pub(crate) struct Flat(Problem);
+pub struct Flat(Problem);
 
 impl From<Problem> for Flat {
     fn from(problem: Problem) -> Self {
@@ -50,9 +50,9 @@ impl IntoResponse for Flat {
 }
 
 /// A code in the contract's spelling.
-pub(crate) fn flat_code(meaning: &Meaning) -> String {
+pub fn flat_code(meaning: &Meaning) -> String {
     match meaning.code {
-        // The contract has a word for it.
+        // The contract's own code for it.
         code if code == codes::INTERNAL.code => "INTERNAL_ERROR".to_owned(),
         code => code.to_uppercase(),
     }

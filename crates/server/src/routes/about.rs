@@ -1,6 +1,6 @@
-//! What the server says about itself.
+//! The index, the OpenAPI document and the meaning of problem codes.
 
-use axum::{Json as Answer, http::header, response::IntoResponse};
+use axum::{Json as Answer, extract::State, http::header, response::IntoResponse};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -8,6 +8,7 @@ use crate::{
     extract::InPath,
     openapi,
     problem::{Problem, codes},
+    state::AppState,
 };
 
 /// Where to begin
@@ -15,22 +16,24 @@ use crate::{
     get, path = "/", operation_id = "index", tag = "about",
     responses((status = 200, description = "A short index", body = String, content_type = "text/plain")),
 )]
-pub(crate) async fn index() -> impl IntoResponse {
-    let text = concat!(
+pub(crate) async fn index(State(state): State<AppState>) -> impl IntoResponse {
+    const FIRST: &str = concat!(
         "consign ",
         env!("CARGO_PKG_VERSION"),
         "\n\n",
         "POST /v1/queues/{queue}/messages   enqueue a message\n",
-        "POST /do/order                   place an order\n",
-        "GET  /do/order/{key}             what became of it\n",
-        "POST /mcp                        memories of agents\n",
-        "GET  /v1/messages/{id}           why it is where it is\n",
+    );
+    const LAST: &str = concat!(
+        "GET  /v1/messages/{id}           a message, its state and attempts\n",
         "GET  /v1/queues                   queues, counts and ages\n",
-        "GET  /v1/dead                    what needs a person\n",
+        "GET  /v1/dead                    dead messages\n",
         "GET  /readyz                     whether the server can work\n",
         "GET  /metrics                    Prometheus\n",
         "GET  /openapi.json               everything else\n",
     );
+    let lines = state.extensions.iter().flat_map(|it| it.index());
+    let lines = lines.map(|(path, what)| format!("{path:<32} {what}\n"));
+    let text = format!("{FIRST}{}{LAST}", lines.collect::<String>());
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text)
 }
 
@@ -39,11 +42,9 @@ pub(crate) async fn index() -> impl IntoResponse {
     get, path = "/openapi.json", operation_id = "openapi", tag = "about",
     responses((status = 200, description = "OpenAPI", body = Object, content_type = "application/json")),
 )]
-pub(crate) async fn openapi_json() -> impl IntoResponse {
-    (
-        [(header::CONTENT_TYPE, "application/json")],
-        openapi::openapi_json(),
-    )
+pub(crate) async fn openapi_json(State(state): State<AppState>) -> impl IntoResponse {
+    let text = openapi::openapi_json(&state).to_owned();
+    ([(header::CONTENT_TYPE, "application/json")], text)
 }
 
 /// What a code means.
@@ -62,8 +63,13 @@ pub(crate) struct ProblemKind {
     params(("code" = String, Path, description = "The code")),
     responses((status = 200, description = "Its meaning", body = ProblemKind)),
 )]
-pub(crate) async fn problem(InPath(code): InPath<String>) -> Result<Answer<ProblemKind>, Problem> {
-    let meaning = codes::find(&code);
+pub(crate) async fn problem(
+    State(state): State<AppState>,
+    InPath(code): InPath<String>,
+) -> Result<Answer<ProblemKind>, Problem> {
+    let own = state.extensions.iter().flat_map(|it| it.problems());
+    let mut own = own.filter(|meaning| meaning.code == code);
+    let meaning = codes::find(&code).or_else(|| own.next().copied());
     let meaning = meaning.ok_or_else(|| Problem::new(codes::NOT_FOUND, "no such code"))?;
     Ok(Answer(ProblemKind {
         code: meaning.code,

@@ -1,4 +1,4 @@
-//! What people did, and why.
+//! The audit log of operator actions.
 
 use axum::{
     Json as Answer,
@@ -33,7 +33,7 @@ pub(crate) async fn list(
     let limit = page_size(params.limit);
     let id = params.message_id.map(MessageId);
     let audit = state.store.audit(id, params.before, limit).await?;
-    // A full page may be the last one; the next is then empty and says so.
+    // A full page may be the last one; the next is then empty and has no link.
     let next = audit.last().map(|entry| entry.id);
     let next = next.filter(|_| audit.len() == limit as usize);
     let link = next.map(|next| [(header::LINK, next_link("/v1/audit", query.as_deref(), next))]);

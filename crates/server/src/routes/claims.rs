@@ -14,14 +14,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
     extract::Json,
-    gate::{Shared, access::Caller, budget::Reserved, deadline::Client, slots::Slot},
-    holding::Holding,
+    gate::{GateState, access::Caller, budget::Reservation, deadline::Client, slots::Slot},
+    holding::GuardedBody,
     problem::Problem,
     state::AppState,
     wire::leases::{ClaimBody, LeaseBody},
 };
 
-/// A claim that waits asks the database no more often than this, however often it is woken.
+/// A claim that waits queries the database no more often than this, however often it is woken.
 const PACE: Duration = Duration::from_millis(20);
 /// What a message takes at most, headers included, unless its queue allows more. A claim reserves
 /// as much for each.
@@ -41,16 +41,14 @@ const MESSAGE_BYTES: usize = 1024 * 1024 + HEADERS_BYTES_MAX;
 )]
 pub(crate) async fn claim(
     State(state): State<AppState>,
-    Extension(shared): Extension<Arc<Shared>>,
+    Extension(shared): Extension<Arc<GateState>>,
     Extension(caller): Extension<Caller>,
     Extension(slot): Extension<Option<Slot>>,
     Extension(client): Extension<Client>,
     Json(body): Json<ClaimBody>,
 ) -> Result<Response, Problem> {
-    if state.payments.is_some() && body.queue == consign_payments::queue() {
-        // Nobody would be told to ask the rail after a worker that fell silent.
-        let why = "payments are claimed with POST /v1/payments/claims";
-        return Err(Problem::invalid("queue", why));
+    for extension in state.extensions.iter() {
+        extension.check_claim(&body.queue)?;
     }
     let wait = Duration::from_millis(body.wait_ms).min(shared.options.wait_max());
     let client_name = caller.client.clone();
@@ -71,7 +69,7 @@ pub(crate) async fn claim(
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     if client.is_gone() {
-        // Nobody would hear of it, and its messages would rest until it expired.
+        // The client would not receive the lease, and its messages would wait until it expired.
         state.store.release(lease.token).await?;
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
@@ -84,10 +82,10 @@ pub(crate) async fn claim(
 /// Claims no more bytes than the memory for answers has left.
 async fn claim_within(
     state: &AppState,
-    shared: &Shared,
+    shared: &GateState,
     client: &str,
     claim: &Claim,
-) -> Result<Option<(Lease, Reserved)>, Problem> {
+) -> Result<Option<(Lease, Reservation)>, Problem> {
     let wanted = MESSAGE_BYTES.saturating_mul(claim.limit.max(1) as usize);
     let asked = claim.bytes_max.unwrap_or(u64::MAX);
     let wanted = wanted.min(usize::try_from(asked).unwrap_or(usize::MAX));
@@ -99,18 +97,18 @@ async fn claim_within(
 }
 
 /// Keeps the memory of an answer reserved until it was sent.
-pub(super) fn answer_within(answer: Response, mut reserved: Reserved) -> Response {
+pub fn answer_within(answer: Response, mut reserved: Reservation) -> Response {
     let bytes = answer.body().size_hint().exact();
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     // One message is claimed whatever its size, so it may be more than was reserved.
     reserved.shrink(bytes.unwrap_or(usize::MAX));
-    answer.map(|body| Body::new(Holding::new(body, reserved)))
+    answer.map(|body| Body::new(GuardedBody::new(body, reserved)))
 }
 
-/// Claims again whenever the queue may have work, until `wait` is over or nobody waits any more.
-pub(super) async fn wait_for<T, F>(
+/// Claims again whenever the queue may have work, until `wait` is over or the client is gone.
+pub async fn wait_for<T, F>(
     state: &AppState,
-    shared: &Shared,
+    shared: &GateState,
     (queue, wait): (&QueueName, Duration),
     client: &Client,
     claim: impl Fn() -> F,

@@ -8,12 +8,12 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::IntoResponse,
 };
-use consign_kernel::{CORRELATION_ID, Enqueued, NewMessage, QueueName};
+use consign_kernel::{CORRELATION_ID, NewMessage, QueueName, Receipt};
 use serde_json::{Map, Value};
 
 use crate::{
     extract::{InPath, check_type, is_type, parse_messages, whole},
-    gate::Shared,
+    gate::GateState,
     metrics::ENQUEUED,
     problem::{Problem, codes},
     state::AppState,
@@ -23,7 +23,8 @@ use crate::{
 };
 
 const NDJSON: &str = "application/x-ndjson";
-pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The header that carries a message's key.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// A trace's context has a name of its own and a few words of its vendors.
 const TRACE_BYTES_MAX: usize = 1_024;
 
@@ -42,12 +43,12 @@ const TRACE_BYTES_MAX: usize = 1_024;
     request_body = NewMessageBody,
     responses(
         (status = 202, description = "Enqueued", body = EnqueuedBody),
-        (status = 200, description = "The key was there already", body = EnqueuedBody),
+        (status = 200, description = "The key existed", body = EnqueuedBody),
     ),
 )]
 pub(crate) async fn one(
     State(state): State<AppState>,
-    axum::Extension(shared): axum::Extension<std::sync::Arc<Shared>>,
+    axum::Extension(shared): axum::Extension<std::sync::Arc<GateState>>,
     InPath(queue): InPath<QueueName>,
     One { headers, mut body }: One,
 ) -> Result<impl IntoResponse, Problem> {
@@ -89,12 +90,12 @@ pub(crate) async fn one(
     )),
     responses(
         (status = 202, description = "Enqueued", body = BatchAnswer),
-        (status = 200, description = "Every key was there already", body = BatchAnswer),
+        (status = 200, description = "Every key existed", body = BatchAnswer),
     ),
 )]
 pub(crate) async fn batch(
     State(state): State<AppState>,
-    axum::Extension(shared): axum::Extension<std::sync::Arc<Shared>>,
+    axum::Extension(shared): axum::Extension<std::sync::Arc<GateState>>,
     Batch { headers, messages }: Batch,
 ) -> Result<impl IntoResponse, Problem> {
     let batch_max = shared.options.batch_max;
@@ -165,12 +166,11 @@ impl<S: Send + Sync> FromRequest<S> for Batch {
     }
 }
 
-async fn enqueue(state: &AppState, messages: &[NewMessage]) -> Result<Vec<Enqueued>, Problem> {
-    let is_memory = |message: &NewMessage| message.queue == consign_memory::queue();
-    if state.memory.is_some() && messages.iter().any(is_memory) {
-        // It would be in its space without anybody's policy, and its audits in nobody's name.
-        let why = "memories are stored with POST /mcp or POST /memory/store";
-        return Err(Problem::invalid("queue", why));
+async fn enqueue(state: &AppState, messages: &[NewMessage]) -> Result<Vec<Receipt>, Problem> {
+    for extension in state.extensions.iter() {
+        messages
+            .iter()
+            .try_for_each(|it| extension.check_enqueue(it))?;
     }
     let enqueued = state.store.enqueue(messages).await?;
     let mut new: BTreeMap<&QueueName, u64> = BTreeMap::new();
@@ -183,15 +183,16 @@ async fn enqueue(state: &AppState, messages: &[NewMessage]) -> Result<Vec<Enqueu
     Ok(enqueued)
 }
 
-/// 202 where something was written, 200 where all of it was there already.
-fn status(enqueued: &[Enqueued]) -> StatusCode {
-    match enqueued.iter().all(|one| one.duplicate) {
-        true => StatusCode::OK,
-        false => StatusCode::ACCEPTED,
+/// 202 where something was written, 200 where every key existed.
+fn status(enqueued: &[Receipt]) -> StatusCode {
+    if enqueued.iter().all(|one| one.duplicate) {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
     }
 }
 
-/// The key of the header: a quoted string as the draft standard wants it, or bare.
+/// The key of the header: a quoted string as in the draft standard, or bare.
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = given.next() else {
@@ -215,8 +216,8 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     }
 }
 
-/// What stands between the quotes; `quoted` begins after the first.
-pub(super) fn unquoted(quoted: &str) -> Option<String> {
+/// The text between the quotes; `quoted` begins after the first.
+pub fn unquoted(quoted: &str) -> Option<String> {
     let mut key = String::new();
     let mut characters = quoted.chars();
     loop {
@@ -233,7 +234,7 @@ pub(super) fn unquoted(quoted: &str) -> Option<String> {
 }
 
 /// Copies the request's trace context and correlation id into a message that has none of its own.
-pub(super) fn continue_trace(request: &HeaderMap, message: &mut Map<String, Value>) {
+pub fn continue_trace(request: &HeaderMap, message: &mut Map<String, Value>) {
     let has = |message: &Map<String, Value>, name: &str| {
         message.keys().any(|own| own.eq_ignore_ascii_case(name))
     };

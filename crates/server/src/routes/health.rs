@@ -13,31 +13,31 @@ use tokio::time::{Instant, timeout};
 use crate::{
     state::AppState,
     wire::{
-        health::{Alive, Greeting, Health},
+        health::{Health, HealthBody},
         worker::WorkerBody,
     },
 };
 
 /// A database that takes longer to answer is no database to rely on.
 const DATABASE_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
-/// Probes may come from anybody: the database is asked this often at most.
+/// Probes need no token, so that the database is queried this often at most.
 const CHECK_LASTS: Duration = Duration::from_millis(500);
 
 /// That the process is alive
 ///
-/// Asks nothing of the database.
+/// Does not query the database.
 #[utoipa::path(
     get, path = "/healthz", operation_id = "healthz", tag = "health",
-    responses((status = 200, description = "Alive", body = Alive)),
+    responses((status = 200, description = "Alive", body = HealthBody)),
 )]
-pub(crate) async fn healthz() -> Answer<Alive> {
-    Answer(Alive { status: "alive" })
+pub(crate) async fn healthz() -> Answer<HealthBody> {
+    Answer(HealthBody { status: "alive" })
 }
 
 /// Whether work can be sent here
 ///
 /// The database is reachable and takes writes, its schema fits, the claim loop of the worker ticks, and the process
-/// is not about to end.
+/// is not shutting down.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "health",
     responses(
@@ -47,9 +47,10 @@ pub(crate) async fn healthz() -> Answer<Alive> {
 )]
 pub(crate) async fn readyz(State(state): State<AppState>) -> impl IntoResponse {
     let reasons = reasons(&state).await;
-    let (code, status) = match reasons.is_empty() {
-        true => (StatusCode::OK, "ready"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
+    let (code, status) = if reasons.is_empty() {
+        (StatusCode::OK, "ready")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "not_ready")
     };
     let health = Health {
         status,
@@ -57,17 +58,6 @@ pub(crate) async fn readyz(State(state): State<AppState>) -> impl IntoResponse {
         reasons,
     };
     (code, Answer(health))
-}
-
-/// That the gateway of memories answers
-///
-/// Asks nothing of the database; `/readyz` does.
-#[utoipa::path(
-    get, path = "/health", operation_id = "health", tag = "health",
-    responses((status = 200, description = "It answers", body = Greeting)),
-)]
-pub(crate) async fn health() -> Answer<Greeting> {
-    Answer(Greeting::SERVING)
 }
 
 /// Metrics in Prometheus' text format
@@ -83,7 +73,7 @@ pub(crate) async fn metrics(State(state): State<AppState>) -> impl IntoResponse 
 /// The worker of this process
 #[utoipa::path(
     get, path = "/v1/worker", operation_id = "show_worker", tag = "work",
-    responses((status = 200, description = "How it is doing", body = WorkerBody)),
+    responses((status = 200, description = "The status of the worker", body = WorkerBody)),
 )]
 pub(crate) async fn worker(State(state): State<AppState>) -> Answer<WorkerBody> {
     let status = state.worker.as_ref().map(|worker| worker.status());
@@ -93,7 +83,7 @@ pub(crate) async fn worker(State(state): State<AppState>) -> Answer<WorkerBody> 
 async fn reasons(state: &AppState) -> Vec<String> {
     let mut reasons = Vec::new();
     if state.is_draining() {
-        reasons.push("the process is about to end".to_owned());
+        reasons.push("the process is shutting down".to_owned());
     }
     reasons.extend(database_reason(state).await);
     let unwritten = state.failed_write();
@@ -107,7 +97,7 @@ async fn reasons(state: &AppState) -> Vec<String> {
     for queue in status.queues {
         if queue.last_tick_age > state.tick_age_max {
             reasons.push(format!(
-                "the claim loop of queue {} was last seen {} s ago",
+                "the claim loop of queue {} last ran {} s ago",
                 queue.queue,
                 queue.last_tick_age.as_secs()
             ));
@@ -116,7 +106,7 @@ async fn reasons(state: &AppState) -> Vec<String> {
     reasons
 }
 
-/// What is wrong with the database. One check at a time, and a fresh answer serves everybody.
+/// What is wrong with the database. One check at a time; all callers share a recent result.
 async fn database_reason(state: &AppState) -> Option<String> {
     let mut last = state.last_check.lock().await;
     match &*last {

@@ -1,11 +1,11 @@
-//! What the holder of a lease does under it. The token in the path is the permission.
+//! Operations under a lease. The token in the path is the permission.
 
 use std::time::Duration;
 
 use axum::{Extension, Json as Answer, extract::State};
 use consign_kernel::{
-    BeginAnswer, MessageId, Recorded, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Token,
-    TokenPrefix,
+    BeginAnswer, MessageId, RecordedOutcome, ReleaseAnswer, RenewAnswer, Report, SettleAnswer,
+    Token, TokenPrefix,
 };
 use serde_json::json;
 
@@ -28,7 +28,7 @@ use crate::{
 #[utoipa::path(
     get, path = "/v1/leases", operation_id = "list_leases", tag = "work",
     params(LimitParams),
-    responses((status = 200, description = "Who holds what", body = LeaseList)),
+    responses((status = 200, description = "Leases, oldest first", body = LeaseList)),
 )]
 pub(crate) async fn list(
     State(state): State<AppState>,
@@ -100,21 +100,21 @@ pub(crate) async fn settle(
         SettleAnswer::AlreadySettled(recorded) => (recorded, true),
         SettleAnswer::NotInLease(ids) => return Err(not_in_lease(&ids)),
         SettleAnswer::LeaseLost => {
-            let kept = state.store.witness(token, &reports).await?;
+            let kept = state.store.record_late(token, &reports).await?;
             return Err(lost().with("kept_as_evidence", json!(kept)));
         }
     };
     Ok(Answer(SettledBody { recorded, repeated }))
 }
 
-/// Counts what was recorded, for those who watch; nobody waits for it.
-fn count(state: &AppState, token: Token, recorded: &[Recorded]) {
+/// Counts recorded results for the statistics; the request does not wait for it.
+fn count(state: &AppState, token: Token, recorded: &[RecordedOutcome]) {
     let told = recorded.iter().map(|it| (it.id.0 as u128, it.outcome));
     let told: Vec<_> = told.collect();
     if let Some(queue) = state.tally.queue(token) {
         return state.tally.recorded(token, &queue, &told);
     }
-    // The lease was taken from another server, so the queue has to be looked up.
+    // The lease was taken from another server, so its queue is looked up.
     let Some(first) = recorded.first().map(|first| first.id) else {
         return;
     };
@@ -123,7 +123,7 @@ fn count(state: &AppState, token: Token, recorded: &[Recorded]) {
     };
     let state = state.clone();
     tokio::spawn(async move {
-        // Where the answer does not come, what was recorded stays uncounted.
+        // Without an answer, the results stay uncounted.
         if let Ok(Some(explanation)) = state.store.explain(first).await {
             let queue = explanation.message.queue;
             state.tally.recorded(token, &queue, &told);
@@ -132,7 +132,7 @@ fn count(state: &AppState, token: Token, recorded: &[Recorded]) {
     });
 }
 
-/// End a lease by hand
+/// End a lease as an operator
 ///
 /// As if it had expired: its messages come back, and what its holder reports from now on is kept as
 /// evidence.
@@ -153,12 +153,12 @@ pub(crate) async fn end(
     Ok(Answer(state.store.end_lease(&prefix, &by).await?.into()))
 }
 
-/// Give back what has not begun, uncounted
+/// Release messages that have not begun; no attempt is recorded
 #[utoipa::path(
     post, path = "/v1/leases/{token}/release", operation_id = "release_lease", tag = "work",
     params(("token" = String, Path, description = "The lease's token")),
     request_body = Option<ReleaseBody>,
-    responses((status = 200, description = "Given back", body = ReleasedBody)),
+    responses((status = 200, description = "Released", body = ReleasedBody)),
 )]
 pub(crate) async fn release(
     State(state): State<AppState>,

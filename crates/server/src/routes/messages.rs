@@ -1,4 +1,4 @@
-//! Reading messages, and moving them by hand.
+//! Reading messages, and operator actions on them.
 
 use axum::{
     Extension, Json as Answer,
@@ -7,7 +7,7 @@ use axum::{
     response::IntoResponse,
 };
 use consign_kernel::{
-    By, MessageId, Move, Moved, PAGE_ENTRIES_MAX, QueueName, Resolution, StateKind, nearest,
+    By, MessageId, Move, MoveResult, PAGE_ENTRIES_MAX, QueueName, Resolution, StateKind, nearest,
 };
 use serde_json::json;
 
@@ -32,8 +32,8 @@ const AUDIT_ENTRIES_MAX: u32 = 1_000;
 
 /// Why a message is where it is
 ///
-/// The message, its state with an explanation in plain words, its attempts, late results, and what
-/// was done to it by hand.
+/// The message, its state with an explanation, its attempts, late results, and the operator
+/// actions on it.
 #[utoipa::path(
     get, path = "/v1/messages/{id}", operation_id = "show_message", tag = "messages",
     params(("id" = i64, Path, description = "The message")),
@@ -53,6 +53,7 @@ pub(crate) async fn show(
         explanation: explanation.sentence(),
         message: explanation.message,
         state: explanation.state,
+        erased: explanation.erased,
         attempts: attempts.into_iter().map(AttemptView::from).collect(),
         late_results: late_results.into_iter().map(LateView::from).collect(),
         audit,
@@ -120,7 +121,7 @@ pub(crate) async fn dead(
     Ok((link, Answer(DeadPage { dead, next })))
 }
 
-/// Refuses a queue that does not exist: a list of nothing would hide a typing mistake.
+/// Rejects a queue that does not exist: a list of nothing would hide a typing mistake.
 async fn known_queue(state: &AppState, queue: Option<&QueueName>) -> Result<(), Problem> {
     let Some(name) = queue else {
         return Ok(());
@@ -142,7 +143,7 @@ fn link(
     Some([(header::LINK, next_link(path, query.as_deref(), next))])
 }
 
-/// What can be done to messages by hand.
+/// An operator action on messages.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Requeue,
@@ -157,7 +158,7 @@ impl Action {
         state: &AppState,
         ids: &[MessageId],
         by: &By,
-    ) -> Result<Vec<Moved>, Problem> {
+    ) -> Result<Vec<MoveResult>, Problem> {
         let store = &state.store;
         Ok(match self {
             Self::Requeue => store.requeue(ids, by).await?,
@@ -173,7 +174,7 @@ impl Action {
         caller: &Caller,
         id: MessageId,
         reason: Option<String>,
-    ) -> Result<Answer<Moved>, Problem> {
+    ) -> Result<Answer<MoveResult>, Problem> {
         let by = by(caller, reason)?;
         let moved = self.run(state, &[id], &by).await?;
         let moved = moved.into_iter().next();
@@ -184,6 +185,7 @@ impl Action {
             Move::NotDead { state } => Err(elsewhere(codes::NOT_DEAD, id, state)),
             Move::NotHeld { state } => Err(elsewhere(codes::NOT_HELD, id, state)),
             Move::NotHoldable { state } => Err(elsewhere(codes::NOT_HOLDABLE, id, state)),
+            Move::Erased => Err(stays(codes::ERASED, id)),
         }
     }
 
@@ -203,7 +205,16 @@ impl Action {
     }
 }
 
-fn elsewhere(meaning: &'static codes::Meaning, id: MessageId, state: StateKind) -> Problem {
+/// The problem of a message that is where it is for good.
+pub(super) fn stays(meaning: &'static codes::Meaning, id: MessageId) -> Problem {
+    Problem::new(meaning, format!("message {id}: {}", meaning.title)).with("id", json!(id))
+}
+
+pub(super) fn elsewhere(
+    meaning: &'static codes::Meaning,
+    id: MessageId,
+    state: StateKind,
+) -> Problem {
     Problem::new(
         meaning,
         format!("message {id} is {state}; {}", meaning.title),
@@ -220,23 +231,23 @@ macro_rules! action {
             post, path = $one_path, summary = $one_does, tag = "operate",
             params(("id" = i64, Path, description = "The message")),
             request_body = ReasonBody,
-            responses((status = 200, description = "Done", body = shapes::Moved)),
+            responses((status = 200, description = "Done", body = shapes::MoveResultBody)),
         )]
         pub(crate) async fn $one(
             State(state): State<AppState>,
             Extension(caller): Extension<Caller>,
             InPath(id): InPath<MessageId>,
             MaybeJson(body): MaybeJson<ReasonBody>,
-        ) -> Result<Answer<Moved>, Problem> {
+        ) -> Result<Answer<MoveResult>, Problem> {
             Action::$action.one(&state, &caller, id, body.reason).await
         }
 
         #[utoipa::path(
             post, path = $many_path, summary = $many_does, tag = "operate",
-            description = "Answers with what became of each; those that cannot be moved do not \
+            description = "Returns a result per message; those that cannot be moved do not \
                            stop the others.",
             request_body = MoveBody,
-            responses((status = 200, description = "What became of each", body = MoveAnswer)),
+            responses((status = 200, description = "A result per message", body = MoveAnswer)),
         )]
         pub(crate) async fn $many(
             State(state): State<AppState>,
@@ -252,40 +263,40 @@ action!(Requeue:
     requeue "/v1/messages/{id}/requeue" "Give a dead message a fresh set of tries",
     requeue_many "/v1/messages/requeue" "Give dead messages a fresh set of tries");
 action!(Hold:
-    hold "/v1/messages/{id}/hold" "Park a ready or waiting message",
-    hold_many "/v1/messages/hold" "Park ready and waiting messages");
+    hold "/v1/messages/{id}/hold" "Hold a ready or waiting message",
+    hold_many "/v1/messages/hold" "Hold ready and waiting messages");
 action!(Unhold:
     unhold "/v1/messages/{id}/unhold" "Put a held message back",
     unhold_many "/v1/messages/unhold" "Put held messages back");
 
-/// Say what has become of a held message
+/// Resolve a held message
 ///
-/// For a delivery nobody was sure about, once a person has found out. Recorded as an attempt with
-/// the code `resolved`. An order or a payment is delivered only with its result.
+/// For an uncertain delivery whose outcome an operator has determined. Recorded as an attempt with
+/// the code `resolved`. The queue of an app may require the result of the delivery.
 #[utoipa::path(
     post, path = "/v1/messages/{id}/resolve", tag = "operate",
     params(("id" = i64, Path, description = "The message")),
     request_body = ResolveBody,
-    responses((status = 200, description = "Done", body = shapes::Moved)),
+    responses((status = 200, description = "Done", body = shapes::MoveResultBody)),
 )]
 pub(crate) async fn resolve(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
     InPath(id): InPath<MessageId>,
     Json(body): Json<ResolveBody>,
-) -> Result<Answer<Moved>, Problem> {
+) -> Result<Answer<MoveResult>, Problem> {
     let result = body.result.map(|result| result.get().to_owned());
     let action = Action::Resolve(resolution(body.outcome, result)?);
     action.one(&state, &caller, id, body.reason).await
 }
 
-/// Say what has become of held messages
+/// Resolve held messages
 ///
-/// Answers with what became of each; those that cannot be moved do not stop the others.
+/// Returns a result per message; those that cannot be moved do not stop the others.
 #[utoipa::path(
     post, path = "/v1/messages/resolve", tag = "operate",
     request_body = ResolveManyBody,
-    responses((status = 200, description = "What became of each", body = MoveAnswer)),
+    responses((status = 200, description = "A result per message", body = MoveAnswer)),
 )]
 pub(crate) async fn resolve_many(
     State(state): State<AppState>,

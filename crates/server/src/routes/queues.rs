@@ -58,7 +58,7 @@ pub(crate) async fn show(
     put, path = "/v1/queues/{queue}", operation_id = "put_queue", tag = "queues",
     params(("queue" = String, Path, description = "The queue")),
     request_body = PutQueueBody,
-    responses((status = 200, description = "The queue as it is now", body = QueueBody)),
+    responses((status = 200, description = "The current queue", body = QueueBody)),
 )]
 pub(crate) async fn put(
     State(state): State<AppState>,
@@ -79,7 +79,7 @@ pub(crate) async fn put(
     patch, path = "/v1/queues/{queue}", operation_id = "patch_queue", tag = "queues",
     params(("queue" = String, Path, description = "The queue")),
     request_body = PatchQueueBody,
-    responses((status = 200, description = "The queue as it is now", body = QueueBody)),
+    responses((status = 200, description = "The current queue", body = QueueBody)),
 )]
 pub(crate) async fn patch(
     State(state): State<AppState>,
@@ -102,7 +102,7 @@ pub(crate) async fn patch(
     post, path = "/v1/queues/{queue}/pause", operation_id = "pause_queue", tag = "queues",
     params(("queue" = String, Path, description = "The queue")),
     request_body = ReasonBody,
-    responses((status = 200, description = "The queue as it is now", body = QueueBody)),
+    responses((status = 200, description = "The current queue", body = QueueBody)),
 )]
 pub(crate) async fn pause(
     State(state): State<AppState>,
@@ -114,12 +114,12 @@ pub(crate) async fn pause(
     Ok(Answer(state.store.pause(&queue, &by).await?.into()))
 }
 
-/// Let a paused queue be claimed again
+/// Resume a paused queue
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/resume", operation_id = "resume_queue", tag = "queues",
     params(("queue" = String, Path, description = "The queue")),
     request_body = ReasonBody,
-    responses((status = 200, description = "The queue as it is now", body = QueueBody)),
+    responses((status = 200, description = "The current queue", body = QueueBody)),
 )]
 pub(crate) async fn resume(
     State(state): State<AppState>,

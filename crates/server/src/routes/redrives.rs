@@ -35,13 +35,13 @@ impl Segment for RedriveId {
 /// Start a redrive, or preview one
 ///
 /// Requeues the dead messages the filter covers, in the background and within a rate. With
-/// `dry_run` nothing is started: the answer says how many it would take, and which first.
+/// `dry_run` nothing is started: the answer has the number of messages it would take, and the first of them.
 #[utoipa::path(
     post, path = "/v1/redrives", operation_id = "start_redrive", tag = "redrives",
     request_body = StartRedriveBody,
     responses(
         (status = 202, description = "Started", body = shapes::Redrive),
-        (status = 200, description = "What it would take", body = RedrivePreview),
+        (status = 200, description = "The messages it would take", body = RedrivePreview),
     ),
 )]
 pub(crate) async fn start(
@@ -73,7 +73,7 @@ pub(crate) async fn list(
     Ok(Answer(RedriveList { redrives }))
 }
 
-/// How far a redrive has come
+/// Show the progress of a redrive
 #[utoipa::path(
     get, path = "/v1/redrives/{id}", operation_id = "show_redrive", tag = "redrives",
     params(("id" = i64, Path, description = "The redrive")),
@@ -93,7 +93,7 @@ pub(crate) async fn show(
     post, path = "/v1/redrives/{id}/stop", operation_id = "stop_redrive", tag = "redrives",
     params(("id" = i64, Path, description = "The redrive")),
     request_body = ReasonBody,
-    responses((status = 200, description = "The redrive as it is now", body = shapes::Redrive)),
+    responses((status = 200, description = "The current redrive", body = shapes::Redrive)),
 )]
 pub(crate) async fn stop(
     State(state): State<AppState>,
@@ -105,12 +105,12 @@ pub(crate) async fn stop(
     Ok(Answer(state.store.stop_redrive(id, &by).await?))
 }
 
-/// Let a stopped redrive go on
+/// Resume a stopped redrive
 #[utoipa::path(
     post, path = "/v1/redrives/{id}/resume", operation_id = "resume_redrive", tag = "redrives",
     params(("id" = i64, Path, description = "The redrive")),
     request_body = ReasonBody,
-    responses((status = 200, description = "The redrive as it is now", body = shapes::Redrive)),
+    responses((status = 200, description = "The current redrive", body = shapes::Redrive)),
 )]
 pub(crate) async fn resume(
     State(state): State<AppState>,
@@ -124,7 +124,7 @@ pub(crate) async fn resume(
     Ok(Answer(redrive))
 }
 
-/// Starts a redrive, and wakes who takes its steps.
+/// Starts a redrive, and wakes the task that steps it.
 pub(crate) async fn begin(
     state: &AppState,
     plan: &RedrivePlan,

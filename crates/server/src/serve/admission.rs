@@ -17,14 +17,14 @@ use tokio::{
 
 /// Connections beyond the limit: one for so many within it, and a few at least. A request on one of
 /// them takes the place of a connection that has none; where all have one, it is answered if it is a
-/// probe. To keep silent connections costs less than to close them for others that follow at once.
+/// probe. To keep idle connections costs less than to close them for others that follow at once.
 const EXTRA_PART: usize = 2;
 const EXTRA_MIN: usize = 16;
 /// How often a connection may be closed for another one that has no request either. What waits
 /// behind it may be a probe, and a client that opens another as soon as one is closed must not keep
 /// the processors busy.
 const CLOSE_EVERY: Duration = Duration::from_micros(250);
-/// How much of that may be made up for.
+/// How many of these closings may be saved up.
 const CLOSE_BURST: Duration = Duration::from_millis(10);
 /// When to look again though nothing changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -58,22 +58,22 @@ struct State {
     regular: usize,
     by_address: HashMap<IpAddr, usize>,
     /// Those that wait for a request.
-    idle: BTreeMap<Place, Idle>,
+    idle: BTreeMap<IdleKey, IdleConnections>,
     idle_count: u64,
     /// When the next may be closed for one without a request.
     close_at: Option<Instant>,
 }
 
 /// Whether a connection is beyond the limit, whether it has had a request, and a number that grows.
-type Place = (bool, bool, u64);
+type IdleKey = (bool, bool, u64);
 
 #[derive(Debug)]
-struct Idle {
+struct IdleConnections {
     address: IpAddr,
     status: Arc<Status>,
 }
 
-/// What one connection may learn from another.
+/// State of a connection that others may read and change.
 #[derive(Debug)]
 struct Status {
     close: Notify,
@@ -81,7 +81,7 @@ struct Status {
     is_extra: AtomicBool,
 }
 
-/// What becomes of a new connection.
+/// The decision about a new connection.
 enum Decision {
     Admit,
     Refuse,
@@ -93,14 +93,14 @@ enum Decision {
 pub(super) struct Ticket {
     connections: Arc<Connections>,
     address: IpAddr,
-    /// Where it stands among those that wait for a request; none while it works on one.
-    place: Mutex<Option<Place>>,
+    /// Its position among those that wait for a request; none while it works on one.
+    place: Mutex<Option<IdleKey>>,
     status: Arc<Status>,
 }
 
 /// A request being worked on; its connection is not closed for another.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Ticket>);
+pub(super) struct RequestGuard(Arc<Ticket>);
 
 impl Connections {
     pub(super) fn new(open_max: usize, per_address_max: usize) -> Arc<Self> {
@@ -137,7 +137,7 @@ impl Connections {
     fn decide(&self, address: IpAddr) -> Decision {
         let mut state = self.lock();
         let from_there = state.by_address.get(&address).copied().unwrap_or(0);
-        // A proxy on this machine stands for everybody behind it.
+        // A proxy on this machine carries the connections of all its clients.
         let is_limited = self.per_address_max > 0 && !address.is_loopback();
         if is_limited && from_there >= self.per_address_max && !state.close_any_of(address) {
             return Decision::Refuse;
@@ -192,7 +192,7 @@ impl State {
     }
 
     /// The connection that has waited longest, of those that never had a request first.
-    fn oldest_idle(&self, is_extra: bool) -> Option<Place> {
+    fn oldest_idle(&self, is_extra: bool) -> Option<IdleKey> {
         [false, true].into_iter().find_map(|had_one| {
             let places = (is_extra, had_one, 0)..=(is_extra, had_one, u64::MAX);
             self.idle.range(places).next().map(|(place, _)| *place)
@@ -224,7 +224,7 @@ impl State {
             .is_some()
     }
 
-    fn close(&mut self, place: Option<Place>) -> Option<Idle> {
+    fn close(&mut self, place: Option<IdleKey>) -> Option<IdleConnections> {
         let closed = place.and_then(|place| self.idle.remove(&place));
         closed.inspect(|idle| idle.status.close.notify_one())
     }
@@ -237,12 +237,12 @@ impl Ticket {
     }
 
     /// A request came. Beyond the limit, a connection without one is closed for it.
-    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+    pub(super) fn begin(self: &Arc<Self>) -> RequestGuard {
         self.take_place();
-        Busy(Arc::clone(self))
+        RequestGuard(Arc::clone(self))
     }
 
-    /// A request came of somebody who is not known yet. It may be closed for another one.
+    /// A request from an unauthenticated client came. It may be closed for another one.
     pub(super) fn begin_unknown(&self) {
         self.take_place();
         self.wait_for_request(true);
@@ -274,7 +274,7 @@ impl Ticket {
         let mut state = self.connections.lock();
         state.idle_count += 1;
         let place = (self.is_extra(), had_one, state.idle_count);
-        let idle = Idle {
+        let idle = IdleConnections {
             address: self.address,
             status: Arc::clone(&self.status),
         };
@@ -284,7 +284,7 @@ impl Ticket {
         self.connections.changed.notify_waiters();
     }
 
-    fn place(&self) -> MutexGuard<'_, Option<Place>> {
+    fn place(&self) -> MutexGuard<'_, Option<IdleKey>> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -312,13 +312,13 @@ impl Drop for Ticket {
     }
 }
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.wait_for_request(true);
     }
 }
 
-/// Whom an address stands for: with IPv6, a whole network.
+/// The client that an address identifies: with IPv6, a whole network.
 fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) if !v6.is_loopback() => {

@@ -22,12 +22,13 @@ use tokio::{
 
 use super::{
     Peer,
-    admission::{Busy, Ticket},
-    patience::Patient,
+    admission::{RequestGuard, Ticket},
+    timeout_stream::TimeoutStream,
     tls,
 };
 use crate::{
-    holding::Holding,
+    extension::Extension,
+    holding::GuardedBody,
     problem::{Problem, codes},
     router::refused,
 };
@@ -36,19 +37,20 @@ use crate::{
 const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// What is read or written at a time.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
-/// Whoever sends a request there is not known, and sends a body: it does not keep its connection.
+/// The sender of a request there is unauthenticated, and sends a body: its connection is not kept.
 const UNKNOWN: [&str; 2] = ["/ui/login", "/ui/logout"];
 /// What a connection beyond the limit answers where all others are at work.
 const PROBES: [&str; 3] = ["/health", "/healthz", "/readyz"];
 
 pub(super) struct Connection {
     pub(super) router: Router,
+    pub(super) extensions: Arc<Vec<Arc<dyn Extension>>>,
     pub(super) peer: Peer,
     pub(super) header_timeout: Duration,
     /// How long a client may take nothing of its answer.
     pub(super) write_timeout: Duration,
     pub(super) watcher: Watcher,
-    /// One of the connections allowed at once, given back when this one ends.
+    /// One of the connections allowed at once, released when this one ends.
     pub(super) ticket: Arc<Ticket>,
 }
 
@@ -59,23 +61,24 @@ impl Connection {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
         let Some(tls) = tls else {
-            return self.speak(stream).await;
+            return self.serve_http(stream).await;
         };
         let handshake = tokio::select! {
             handshake = timeout(self.header_timeout, tls.accept(stream)) => handshake,
             () = self.ticket.closed() => return,
         };
         match handshake {
-            Ok(Ok(stream)) => self.speak(stream).await,
+            Ok(Ok(stream)) => self.serve_http(stream).await,
             Ok(Err(error)) => tracing::debug!(%error, peer = %self.peer.0, "no TLS handshake"),
             Err(_) => tracing::debug!(peer = %self.peer.0, "TLS handshake took too long"),
         }
     }
 
-    async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
-        let stream = Patient::new(stream, self.write_timeout);
-        let service = Answering {
+    async fn serve_http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
+        let stream = TimeoutStream::new(stream, self.write_timeout);
+        let service = ConnectionService {
             router: TowerToHyperService::new(self.router),
+            extensions: self.extensions,
             peer: self.peer,
             ticket: Arc::clone(&self.ticket),
         };
@@ -88,7 +91,7 @@ impl Connection {
         let mut connection = std::pin::pin!(self.watcher.watch(connection));
         loop {
             tokio::select! {
-                // How a connection ends is the client's business; what it asked has been answered
+                // How a connection ends does not matter; its requests have been answered
                 // or logged by then.
                 ended = &mut connection => {
                     if let Err(error) = ended {
@@ -107,15 +110,16 @@ impl Connection {
 }
 
 /// The router, as one connection sees it.
-struct Answering {
+struct ConnectionService {
     router: TowerToHyperService<Router>,
+    extensions: Arc<Vec<Arc<dyn Extension>>>,
     peer: Peer,
     ticket: Arc<Ticket>,
 }
 
-impl Service<Request<Incoming>> for Answering {
+impl Service<Request<Incoming>> for ConnectionService {
     /// Its connection works on a request until all of the answer was sent.
-    type Response = Response<Holding<Option<Busy>>>;
+    type Response = Response<GuardedBody<Option<RequestGuard>>>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
@@ -130,7 +134,7 @@ impl Service<Request<Incoming>> for Answering {
             Some(self.ticket.begin())
         };
         let answer = if self.ticket.is_extra() && !PROBES.contains(&path) {
-            Err(overloaded(&request))
+            Err(overloaded(&request, &self.extensions))
         } else {
             Ok(self.router.call(request))
         };
@@ -139,17 +143,17 @@ impl Service<Request<Incoming>> for Answering {
                 Ok(answering) => answering.await?,
                 Err(response) => *response,
             };
-            Ok(response.map(|body| Holding::new(body, busy)))
+            Ok(response.map(|body| GuardedBody::new(body, busy)))
         })
     }
 }
 
-fn overloaded(request: &Request<Body>) -> Box<Response> {
-    let detail = "the server has as many connections as it may; nothing was done";
+fn overloaded(request: &Request<Body>, extensions: &[Arc<dyn Extension>]) -> Box<Response> {
+    let detail = "the server has reached server.connections_max; nothing was done";
     let problem = Problem::new(codes::OVERLOADED, detail)
         .with("outcome", "not_done")
         .retry_after(Duration::from_secs(1));
-    let mut response = refused(request, problem);
+    let mut response = refused(request, extensions, problem);
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(header::CONNECTION, close);
     Box::new(response)

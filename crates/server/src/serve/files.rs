@@ -1,17 +1,17 @@
-//! How many connections the files suffice for that the process may open.
+//! How many connections the process's limit of open files allows.
 
 use rustix::process::{Resource, getrlimit};
 
 use super::{StartError, admission};
 use crate::options::ServerOptions;
 
-/// Files besides connections of clients and those to the database: logs, repositories, sinks,
+/// Files besides connections of clients and those to the database: logs, files of apps, sinks,
 /// programs, the runtime's own.
 const RESERVED: usize = 48;
 /// Connections below which the server does not start.
 const CONNECTIONS_MIN: usize = 8;
 
-/// As many connections as are wanted, but half of the files that the process may open are left to
+/// As many connections as configured, but half of the files that the process may open are left to
 /// the database, the sinks and everything else.
 pub(super) fn connections_max(options: &ServerOptions) -> Result<usize, StartError> {
     let files = getrlimit(Resource::Nofile).current;

@@ -32,7 +32,7 @@ impl fmt::Debug for Acceptor {
     }
 }
 
-/// The acceptor the options ask for; none for plain HTTP.
+/// The acceptor for the options; none for plain HTTP.
 pub(super) fn acceptor(options: &ServerOptions) -> Result<Option<Acceptor>, StartError> {
     let (Some(cert), Some(key)) = (&options.tls_cert, &options.tls_key) else {
         return Ok(None);

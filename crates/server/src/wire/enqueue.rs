@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    Enqueued, MessageId, NewMessage, Payload, QueueName, Result, StateKind, exact_headers,
+    MessageId, NewMessage, Payload, QueueName, Receipt, Result, StateKind, exact_headers,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
@@ -18,17 +18,17 @@ pub(crate) struct NewMessageBody {
     /// What to deliver: any JSON, kept exactly.
     #[schema(value_type = Value)]
     payload: Box<RawValue>,
-    /// Idempotency key, unique in its queue; the `Idempotency-Key` header says the same.
+    /// Idempotency key, unique in its queue; the same as the `Idempotency-Key` header.
     #[serde(default)]
     pub(crate) key: Option<String>,
     /// Ordering key, honoured in ordered queues.
     #[serde(default)]
     group: Option<String>,
-    /// What travels beside the payload.
+    /// Headers of the message.
     #[serde(default, deserialize_with = "exact_headers")]
     #[schema(value_type = Object)]
     headers: Map<String, Value>,
-    /// How long to rest before the first try.
+    /// Delay before the first attempt.
     #[serde(default)]
     delay_ms: u64,
 }
@@ -63,11 +63,11 @@ pub(crate) struct QueueMessageBody {
     /// Ordering key, honoured in ordered queues.
     #[serde(default)]
     group: Option<String>,
-    /// What travels beside the payload.
+    /// Headers of the message.
     #[serde(default, deserialize_with = "exact_headers")]
     #[schema(value_type = Object)]
     headers: Map<String, Value>,
-    /// How long to rest before the first try.
+    /// Delay before the first attempt.
     #[serde(default)]
     delay_ms: u64,
 }
@@ -107,7 +107,7 @@ pub(crate) struct BatchBody {
     pub(crate) messages: Vec<QueueMessageBody>,
 }
 
-/// What became of a message.
+/// The result of enqueueing a message.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EnqueuedBody {
     /// The message: the new one, or the one that held the key already.
@@ -116,12 +116,12 @@ pub(crate) struct EnqueuedBody {
     /// Where it is.
     #[schema(value_type = shapes::StateWord)]
     state: StateKind,
-    /// Whether the key was there already, so that nothing was written.
+    /// Whether the key existed, so that nothing was written.
     pub(crate) duplicate: bool,
 }
 
-impl From<Enqueued> for EnqueuedBody {
-    fn from(enqueued: Enqueued) -> Self {
+impl From<Receipt> for EnqueuedBody {
+    fn from(enqueued: Receipt) -> Self {
         Self {
             id: enqueued.id,
             state: enqueued.state,
@@ -130,7 +130,7 @@ impl From<Enqueued> for EnqueuedBody {
     }
 }
 
-/// What became of a batch, in its order.
+/// The results of a batch, in its order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BatchAnswer {
     pub(crate) messages: Vec<EnqueuedBody>,

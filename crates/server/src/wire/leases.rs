@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use consign_kernel::{
     ClaimedMessage, EndedLease, Fence, Lease, LeaseView, Message, MessageId, Outcome, Payload,
-    QueueName, Recorded, Report, Token,
+    QueueName, RecordedOutcome, Report, Token,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -20,18 +20,18 @@ pub(crate) struct ClaimBody {
     /// The queue to take from.
     #[schema(value_type = String)]
     pub(crate) queue: QueueName,
-    /// A name people recognise in leases and attempts; the caller's own unless said.
+    /// The owner in leases and attempts; by default the caller's name.
     pub(crate) owner: Option<String>,
-    /// At most this many messages; 1 unless said.
+    /// At most this many messages; 1 by default.
     #[serde(default = "one")]
     pub(crate) limit: u32,
-    /// How long the lease shall live; the queue's policy decides unless said, and refuses more than
+    /// The lease time; by default that of the queue, which rejects more than
     /// its `lease_ttl_max_ms`.
     pub(crate) ttl_ms: Option<u64>,
     /// At most this many bytes of payloads and headers, but one message at least; the queue's
-    /// `claim_max_bytes` unless less is said.
+    /// `claim_max_bytes` by default.
     pub(crate) bytes_max: Option<u64>,
-    /// How long to wait for messages if there are none; not at all unless said.
+    /// How long to wait for messages if there are none; 0 by default.
     #[serde(default)]
     pub(crate) wait_ms: u64,
 }
@@ -40,13 +40,13 @@ fn one() -> u32 {
     1
 }
 
-/// Messages, and the permission to speak for them.
+/// Leased messages, and the token to settle them.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LeaseBody {
-    /// The permission: keep it to yourself.
+    /// The permission to settle: keep it secret.
     #[schema(value_type = String)]
     token: Token,
-    /// Grows with every lease; pass it on, so that the far side can refuse older holders.
+    /// Grows with every lease; send it to the receiver, so that it can reject older holders.
     #[schema(value_type = i64)]
     fence: Fence,
     claimed_at: Timestamp,
@@ -90,7 +90,7 @@ pub(crate) struct ClaimedBody {
     attempt_no: u32,
     /// Earlier attempts that count toward the queue's limit.
     tries: u32,
-    /// Whether an earlier delivery may have happened: ask the far side before sending.
+    /// Whether an earlier delivery may have happened: probe the receiver before sending.
     in_doubt: bool,
 }
 
@@ -120,7 +120,7 @@ impl From<ClaimedMessage> for ClaimedBody {
     }
 }
 
-/// How long a lease shall live from now on.
+/// A renewal.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RenewBody {
@@ -145,16 +145,23 @@ pub(crate) struct BeginBody {
 
 /// That it has been recorded: should the lease end now, these messages are uncertain.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct BegunBody {
+pub struct BegunBody {
     pub(crate) begun: bool,
 }
 
-/// Nothing is asked.
+impl BegunBody {
+    /// It has been.
+    pub fn recorded() -> Self {
+        Self { begun: true }
+    }
+}
+
+/// An empty request.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ReleaseBody {}
+pub struct ReleaseBody {}
 
-/// What went back, uncounted.
+/// Messages that went back to ready without an attempt.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReleasedBody {
     #[schema(value_type = Vec<i64>)]
@@ -182,10 +189,10 @@ pub(crate) struct ReportBody {
     /// A sentence for people.
     #[serde(default)]
     detail: Option<String>,
-    /// What the far side answered, if worth keeping.
+    /// The receiver's answer, if worth keeping.
     #[serde(default)]
     result: Option<Value>,
-    /// When to try again; the queue's policy decides unless said.
+    /// When to try again; by default the queue's retry schedule.
     #[serde(default)]
     retry_in_ms: Option<u64>,
 }
@@ -207,8 +214,8 @@ impl From<ReportBody> for Report {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SettledBody {
     /// In the order of the reports.
-    #[schema(value_type = Vec<shapes::Recorded>)]
-    pub(crate) recorded: Vec<Recorded>,
+    #[schema(value_type = Vec<shapes::RecordedOutcomeBody>)]
+    pub(crate) recorded: Vec<RecordedOutcome>,
     /// Whether all of it had been recorded before, so that nothing was written.
     pub(crate) repeated: bool,
 }

@@ -1,8 +1,8 @@
 //! Reading messages.
 
 use consign_kernel::{
-    Attempt, AttemptOutcome, AuditEntry, Cursor, Fence, Filter, LateResult, Listed, Message,
-    MessageId, Outcome, QueueName, State, StateKind,
+    Attempt, AttemptOutcome, AuditEntry, Cursor, Erasure, Fence, Filter, LateResult, Message,
+    MessageId, MessageSummary, Outcome, QueueName, State, StateKind,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::shapes;
 
-/// A message with all that is known about it.
+/// A message with its state, attempts and audit entries.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MessageView {
     #[schema(value_type = shapes::Message)]
@@ -20,14 +20,17 @@ pub(crate) struct MessageView {
     pub(crate) state: State,
     /// Why it is there and what to do, in plain words.
     pub(crate) explanation: String,
+    /// Who erased its content, when and why; null if it was not erased.
+    #[schema(value_type = Option<shapes::Erasure>)]
+    pub(crate) erased: Option<Erasure>,
     /// First to last.
     pub(crate) attempts: Vec<AttemptView>,
     /// Results that came after their lease had ended, in order of arrival.
     pub(crate) late_results: Vec<LateView>,
-    /// What was done to it by hand, newest first.
+    /// Operator actions on it, newest first.
     #[schema(value_type = Vec<shapes::AuditEntry>)]
     pub(crate) audit: Vec<AuditEntry>,
-    /// The database's clock when it was asked.
+    /// The database's clock at the time of the read.
     pub(crate) now: Timestamp,
 }
 
@@ -67,7 +70,7 @@ impl From<Attempt> for AttemptView {
 
 /// A result that came after its lease had ended: evidence, never an outcome.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct LateView {
+pub struct LateView {
     #[schema(value_type = i64)]
     fence: Fence,
     owner: String,
@@ -118,7 +121,7 @@ pub(crate) struct ListParams {
     code: Option<String>,
     /// Only messages below this id: the `next` of the page before.
     before: Option<i64>,
-    /// How many; 100 unless said, 1,000 at most.
+    /// How many; 100 by default, 1,000 at most.
     limit: Option<u32>,
 }
 
@@ -134,7 +137,7 @@ pub(crate) struct DeadParams {
     code: Option<String>,
     /// Only messages below this id: the `next` of the page before.
     before: Option<i64>,
-    /// How many; 100 unless said, 1,000 at most.
+    /// How many; 100 by default, 1,000 at most.
     limit: Option<u32>,
 }
 
@@ -143,7 +146,7 @@ pub(crate) struct DeadParams {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LimitParams {
-    /// How many; 100 unless said, 1,000 at most.
+    /// How many; 100 by default, 1,000 at most.
     limit: Option<u32>,
 }
 
@@ -188,7 +191,8 @@ impl LimitParams {
     }
 }
 
-pub(crate) fn page_size(asked: Option<u32>) -> u32 {
+/// How many entries a page has.
+pub fn page_size(asked: Option<u32>) -> u32 {
     asked
         .unwrap_or(100)
         .clamp(1, consign_kernel::PAGE_ENTRIES_MAX)
@@ -197,8 +201,8 @@ pub(crate) fn page_size(asked: Option<u32>) -> u32 {
 /// Some messages, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MessagePage {
-    #[schema(value_type = Vec<shapes::Listed>)]
-    pub(crate) messages: Vec<Listed>,
+    #[schema(value_type = Vec<shapes::MessageSummaryBody>)]
+    pub(crate) messages: Vec<MessageSummary>,
     /// What to give as `before` for the next page; absent on the last one.
     #[schema(value_type = Option<i64>)]
     pub(crate) next: Option<Cursor>,

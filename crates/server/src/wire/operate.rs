@@ -1,6 +1,6 @@
-//! What operators do.
+//! Operator actions.
 
-use consign_kernel::{AuditEntry, By, MessageId, Moved, Resolution};
+use consign_kernel::{AuditEntry, By, MessageId, MoveResult, Resolution};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -14,10 +14,10 @@ use crate::{
 /// Why something is done.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ReasonBody {
-    /// Why; the audit keeps it.
+pub struct ReasonBody {
+    /// The reason, for the audit log.
     #[schema(required, value_type = String)]
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// Messages to move by hand.
@@ -27,27 +27,25 @@ pub(crate) struct MoveBody {
     /// Which; 1,000 at most.
     #[schema(value_type = Vec<i64>)]
     pub(crate) ids: Vec<MessageId>,
-    /// Why; the audit keeps it.
+    /// The reason, for the audit log.
     #[schema(required, value_type = String)]
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
 }
 
-/// What has become of a held message, as a person found out.
+/// The outcome of a held message that an operator determined.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResolveBody {
     pub(crate) outcome: ResolutionWord,
-    /// What came of it; an order or a payment is delivered only with it. An order:
-    /// `{"order_ref": "B-17", "fills": [{"px": 146.12, "qty": 0.1, "ts": "2026-11-17T10:00:00Z"}]}`
-    /// and `avg_price`, if known, to be checked; a payment: `{"rail_reference": "..."}`.
+    /// What the delivery came to. The queue of an app may require it, in the form that the app defines.
     #[schema(value_type = Option<Object>)]
     pub(crate) result: Option<Box<RawValue>>,
-    /// Why, or how it was found out; the audit keeps it.
+    /// How the outcome was determined, for the audit log.
     #[schema(required, value_type = String)]
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
 }
 
-/// What has become of held messages, as a person found out.
+/// The outcome of held messages that an operator determined.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResolveManyBody {
@@ -55,24 +53,24 @@ pub(crate) struct ResolveManyBody {
     #[schema(value_type = Vec<i64>)]
     pub(crate) ids: Vec<MessageId>,
     pub(crate) outcome: ResolutionWord,
-    /// Why, or how it was found out; the audit keeps it.
+    /// How the outcome was determined, for the audit log.
     #[schema(required, value_type = String)]
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
 }
 
-/// What a person found out about a delivery.
+/// The outcome of a delivery that an operator determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ResolutionWord {
-    /// It has arrived.
+    /// The receiver has it.
     Delivered,
-    /// It has not, and shall not be tried again.
+    /// Not delivered; do not try again.
     Dead,
-    /// It cannot be found out: dead, and in doubt should it be requeued.
+    /// It cannot be determined: dead, and in doubt if it is requeued.
     Unknown,
 }
 
-/// What the store is told. A result beside another word than `delivered` is a contradiction.
+/// The resolution for the store. Rejects a result with any outcome but `delivered`.
 pub(crate) fn resolution(
     word: ResolutionWord,
     result: Option<String>,
@@ -88,11 +86,11 @@ pub(crate) fn resolution(
     }
 }
 
-/// What became of each message, by id.
+/// The result of each move, by message id.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MoveAnswer {
-    #[schema(value_type = Vec<shapes::Moved>)]
-    pub(crate) messages: Vec<Moved>,
+    #[schema(value_type = Vec<shapes::MoveResultBody>)]
+    pub(crate) messages: Vec<MoveResult>,
 }
 
 /// Operator actions, newest first.
@@ -113,15 +111,15 @@ pub(crate) struct AuditParams {
     pub(crate) message_id: Option<i64>,
     /// Only entries below this id: the `next` of the page before.
     pub(crate) before: Option<i64>,
-    /// How many; 100 unless said, 1,000 at most.
+    /// How many; 100 by default, 1,000 at most.
     pub(crate) limit: Option<u32>,
 }
 
-/// Who acts and why, or that nobody said why.
-pub(crate) fn by(caller: &Caller, reason: Option<String>) -> Result<By, Problem> {
+/// Who acts and why; a problem where the reason is missing.
+pub fn by(caller: &Caller, reason: Option<String>) -> Result<By, Problem> {
     let reason = reason.filter(|reason| !reason.trim().is_empty());
     let reason = reason.ok_or_else(|| {
-        let detail = "say why, as in {\"reason\": \"...\"}; the audit keeps it";
+        let detail = "say why, as in {\"reason\": \"...\"}; the audit log records it";
         Problem::new(codes::REASON_REQUIRED, detail)
     })?;
     Ok(By::new(&caller.actor, reason))

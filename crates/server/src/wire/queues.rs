@@ -88,7 +88,7 @@ pub(crate) struct QueueParams {
     /// Only queues whose names come after this one.
     #[param(value_type = Option<String>)]
     pub(crate) after: Option<QueueName>,
-    /// How many; 1,000 unless fewer are asked for.
+    /// How many; 1,000 by default and at most.
     limit: Option<u32>,
 }
 
@@ -99,27 +99,27 @@ impl QueueParams {
     }
 }
 
-/// A queue as it shall be.
+/// A queue to create or replace.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutQueueBody {
-    /// Its whole policy; what is left out has its default.
+    /// Its whole policy; missing fields take their default.
     #[serde(default)]
     #[schema(value_type = shapes::QueuePolicyChange)]
     pub(crate) policy: QueuePolicy,
-    /// Why; the audit keeps it.
+    /// The reason, for the audit log.
     #[schema(required, value_type = String)]
     pub(crate) reason: Option<String>,
 }
 
-/// What shall change in a queue.
+/// A change of a queue's policy.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PatchQueueBody {
-    /// Some of its policy; what is left out stays as it is.
+    /// Fields of its policy; missing fields keep their value.
     #[schema(value_type = shapes::QueuePolicyChange)]
     pub(crate) policy: Map<String, Value>,
-    /// Why; the audit keeps it.
+    /// The reason, for the audit log.
     #[schema(required, value_type = String)]
     pub(crate) reason: Option<String>,
 }

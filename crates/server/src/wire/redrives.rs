@@ -23,16 +23,16 @@ pub(crate) struct StartRedriveBody {
     /// At most this many.
     #[serde(default)]
     limit: Option<u64>,
-    /// Only says what would be requeued.
+    /// Only returns a preview.
     #[serde(default)]
     pub(crate) dry_run: bool,
-    /// Why; the audit keeps it. Not needed to look.
+    /// The reason, for the audit log. Not needed to look.
     #[serde(default)]
     pub(crate) reason: Option<String>,
 }
 
 impl StartRedriveBody {
-    /// What it asks for, apart from the reason.
+    /// The plan, without the reason.
     pub(crate) fn plan(&self) -> RedrivePlan {
         RedrivePlan {
             queue: self.queue.clone(),

@@ -7,9 +7,13 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 /// Where a message is.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum StateWord {
+#[allow(
+    missing_docs,
+    reason = "the words of the API, explained in its documentation"
+)]
+pub enum StateWord {
     Waiting,
     Ready,
     Leased,
@@ -28,7 +32,7 @@ pub(crate) enum OutcomeWord {
     Uncertain,
 }
 
-/// What an attempt says happened.
+/// The outcome of an attempt.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AttemptOutcomeWord {
@@ -56,18 +60,18 @@ pub(crate) struct Message {
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(crate) enum State {
-    /// Its turn has not come: `behind` is the message of its group that comes first.
+    /// Behind the head of its group, which is `behind`.
     Waiting { behind: Option<i64> },
     /// It may be claimed once due.
     Ready { due_at: Timestamp },
-    /// Somebody holds it.
+    /// In a lease.
     Leased {
         owner: String,
         fence: i64,
         expires_at: Timestamp,
         begun: bool,
     },
-    /// Parked until somebody decides.
+    /// Held until it is resolved or unheld.
     Held { at: Timestamp, reason: String },
     /// Not tried again unless requeued.
     Dead {
@@ -81,7 +85,7 @@ pub(crate) enum State {
 
 /// A message in a list.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Listed {
+pub(crate) struct MessageSummaryBody {
     id: i64,
     queue: String,
     key: Option<String>,
@@ -89,6 +93,7 @@ pub(crate) struct Listed {
     created_at: Timestamp,
     state: StateWord,
     attempts: u32,
+    erased: bool,
 }
 
 /// A message that is not tried again.
@@ -131,7 +136,7 @@ pub(crate) struct AuditEntry {
 
 /// What a settle recorded about one message.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedOutcomeBody {
     id: i64,
     attempt_no: u32,
     outcome: AttemptOutcomeWord,
@@ -141,7 +146,7 @@ pub(crate) struct Recorded {
 
 /// What became of one message that was to be moved.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Moved {
+pub(crate) struct MoveResultBody {
     id: i64,
     answer: MoveWord,
     /// Where it is; absent if there is no such message.
@@ -157,6 +162,40 @@ pub(crate) enum MoveWord {
     NotDead,
     NotHeld,
     NotHoldable,
+    Erased,
+    NoSuchMessage,
+}
+
+/// The record of an erasure.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Erasure {
+    at: Timestamp,
+    actor: String,
+    reason: String,
+    /// SHA-256 of the payload that was erased, in hex.
+    digest: String,
+}
+
+/// What became of one message that was to be erased.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ErasureResultBody {
+    id: i64,
+    answer: ErasureWord,
+    /// Where it is, if it is not final.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<StateWord>,
+}
+
+/// What became of an erasure.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ErasureWord {
+    Erased,
+    AlreadyErased,
+    NotFinal,
+    BlocksGroup,
+    AppQueue,
+    Departed,
     NoSuchMessage,
 }
 
@@ -195,9 +234,9 @@ pub(crate) struct Redrive {
     total: u64,
     /// Messages it has requeued.
     moved: u64,
-    /// Messages that somebody else requeued before it came to them.
+    /// Messages that left the dead before it reached them.
     skipped: u64,
-    /// The last message it came to.
+    /// The last message it reached.
     cursor: Option<i64>,
     by: By,
     started_at: Timestamp,
@@ -224,6 +263,10 @@ pub(crate) struct QueuePolicy {
     record_begin: bool,
     presume_begun: bool,
     hold_codes: Vec<String>,
+    keep_ms: Option<u64>,
+    keep_dead_ms: Option<u64>,
+    keep_keys_ms: Option<u64>,
+    archive: bool,
 }
 
 /// Some rules of a queue. What is left out of a PUT has its default, of a PATCH keeps its value.
@@ -245,6 +288,10 @@ pub(crate) struct QueuePolicyChange {
     record_begin: Option<bool>,
     presume_begun: Option<bool>,
     hold_codes: Option<Vec<String>>,
+    keep_ms: Option<u64>,
+    keep_dead_ms: Option<u64>,
+    keep_keys_ms: Option<u64>,
+    archive: Option<bool>,
 }
 
 /// How long a message rests after a failed try.
@@ -282,7 +329,7 @@ pub(crate) enum OnDead {
     Continue,
 }
 
-/// An answer that says what went wrong (RFC 9457). Further fields depend on the code.
+/// An error (RFC 9457). Further fields depend on the code.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Problem {
     /// `/problems/` and the code.
@@ -296,7 +343,7 @@ pub(crate) struct Problem {
     detail: String,
     /// For programs.
     code: String,
-    /// Whether what was asked may have happened: `not_done` or `unknown`.
+    /// Whether the operation may have happened: `not_done` or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<String>,
 }

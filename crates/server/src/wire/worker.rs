@@ -46,7 +46,7 @@ pub(crate) struct QueueWorkerView {
     in_flight: usize,
     /// Claimed and waiting for their turn.
     prefetched: usize,
-    /// Deliveries allowed at once, as policy says.
+    /// Deliveries allowed at once by policy.
     concurrency: u32,
     /// Deliveries allowed at once for now.
     concurrency_now: u32,

@@ -10,7 +10,7 @@ use tower::ServiceExt as _;
 
 use crate::{
     bench::{Bench, LOCAL, peer, request},
-    http::{Running, answer, post, send},
+    http::{TestServer, answer, post, send},
 };
 
 const PATH: &str = "/v1/queues/mail/messages";
@@ -46,7 +46,7 @@ async fn large_bodies_share_a_memory_and_small_ones_need_none_of_it() {
         ..ServerOptions::default()
     };
     let bench = bench.with_options(&options);
-    let server = Running::start(bench.router.clone(), &options).await;
+    let server = TestServer::start(bench.router.clone(), &options).await;
     let (begin, end) = divided(600_000, 590_000);
     let large = format!("{begin}{end}");
     let mut first = server.connect().await;
@@ -75,7 +75,7 @@ async fn large_bodies_share_a_memory_and_small_ones_need_none_of_it() {
     let mut third = server.connect().await;
     third.write_all(large.as_bytes()).await.unwrap();
     let text = within(answer(&mut third)).await;
-    assert!(text.starts_with("HTTP/1.1 202"), "given back: {text}");
+    assert!(text.starts_with("HTTP/1.1 202"), "released: {text}");
     server.stopped().await;
 }
 
@@ -88,7 +88,7 @@ async fn a_body_that_stalls_keeps_no_more_than_it_has_sent() {
         ..ServerOptions::default()
     };
     let bench = bench.with_options(&options);
-    let server = Running::start(bench.router.clone(), &options).await;
+    let server = TestServer::start(bench.router.clone(), &options).await;
     let mut stalled = Vec::new();
     // The first two do not need any memory yet.
     for sent in [200, 60_000, 100_000] {
@@ -120,7 +120,7 @@ async fn one_client_does_not_keep_the_memory_of_all_others() {
         ..ServerOptions::default()
     };
     let bench = Bench::reference().await.with_options(&options);
-    let server = Running::start(bench.router.clone(), &options).await;
+    let server = TestServer::start(bench.router.clone(), &options).await;
     let of = |name: &str, request: &str| {
         let token = format!("authorization: Bearer secret of {name}\r\nhost: ");
         request.replacen("host: ", &token, 1)

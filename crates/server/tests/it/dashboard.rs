@@ -1,29 +1,26 @@
 //! The dashboard as a browser without JavaScript sees it: links, forms and cookies over a real
 //! connection.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use consign_memory::MemoryOptions;
-use consign_orders::OrdersOptions;
-use consign_postgres::PostgresStore;
-use consign_server::{Scope, ServerOptions, Token, TokenEntry};
+use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_testkit::TestDatabase;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{bench::Bench, http::Running};
+use crate::bench::{
+    AUDITOR, Bench, Browser, DashboardFixture, OPERATOR, PRODUCER, PageAnswer, tokens, unescaped,
+};
 
 mod actions;
+mod audit_logs;
 mod beside;
-mod books;
-mod doors;
 mod hostile;
 mod live;
-mod memories;
+mod login;
 mod pages;
 mod redrives;
 mod sessions;
 
-/// Runs each of these on both databases: what is asked of them differs.
+/// Runs each of these on both databases: their queries differ.
 macro_rules! on_databases {
     ($($test:ident),+ $(,)?) => {
         mod sqlite {
@@ -43,313 +40,12 @@ macro_rules! on_databases {
 }
 use on_databases;
 
-/// Everything that there is, on PostgreSQL.
+/// The same on PostgreSQL.
 async fn postgres() -> (TestDatabase, Bench) {
     let database = TestDatabase::create(async |_| {}).await;
-    consign_postgres::migrate(&crate::postgres::options(database.url()))
-        .await
-        .unwrap();
-    let options = crate::postgres::options(database.url());
+    let options = PostgresOptions::new(database.url());
+    consign_postgres::migrate(&options).await.unwrap();
     let store = Arc::new(PostgresStore::connect(&options).await.unwrap());
-    let (ledger, payments, logbook) = (store.clone(), store.clone(), store.clone());
     let clock = consign_kernel::ManualClock::at(jiff::Timestamp::now());
-    let bench = Bench::on(store, clock, None).await;
-    let bench = bench.with_orders(ledger, &OrdersOptions::default()).await;
-    let bench = bench.with_payments(payments, BTreeMap::new()).await;
-    let bench = bench.with_memory(logbook, MemoryOptions::default()).await;
-    (database, bench)
-}
-
-const OPERATOR: &str = "consign_operator";
-const AUDITOR: &str = "consign_auditor";
-const PRODUCER: &str = "consign_producer";
-
-/// A server with a browser in front of it.
-struct Desk {
-    bench: Bench,
-    server: Running,
-}
-
-/// What keeps cookies and knows forms.
-#[derive(Default)]
-struct Browser {
-    cookies: BTreeMap<String, String>,
-    /// Sent with every request.
-    headers: Vec<(&'static str, String)>,
-}
-
-/// An answer.
-#[derive(Debug)]
-struct Seen {
-    status: u16,
-    headers: Vec<(String, String)>,
-    text: String,
-}
-
-fn tokens() -> ServerOptions {
-    let entry = |name: &str, token: &str, scope| TokenEntry {
-        name: name.to_owned(),
-        hash: Token::new(token).hash(),
-        scopes: vec![scope],
-    };
-    ServerOptions {
-        tokens: vec![
-            entry("olga", OPERATOR, Scope::Operator),
-            entry("anton", AUDITOR, Scope::Auditor),
-            entry("paula", PRODUCER, Scope::Producer),
-        ],
-        ..ServerOptions::default()
-    }
-}
-
-impl Desk {
-    /// Without tokens.
-    async fn open(bench: Bench) -> Self {
-        let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
-        Self { bench, server }
-    }
-
-    /// With tokens. The bench itself is asked without one.
-    async fn guarded(bench: Bench) -> Self {
-        Self::with_options(bench, &tokens()).await
-    }
-
-    async fn with_options(bench: Bench, options: &ServerOptions) -> Self {
-        let router = consign_server::router(bench.state.clone(), options);
-        let server = Running::start(router, options).await;
-        Self { bench, server }
-    }
-
-    async fn get(&self, browser: &mut Browser, path: &str) -> Seen {
-        self.ask(browser, "GET", path, None).await
-    }
-
-    /// Sends the form of a page that goes to `action`, filled in.
-    async fn send(
-        &self,
-        browser: &mut Browser,
-        page: &Seen,
-        action: &str,
-        fields: &[(&str, &str)],
-    ) -> Seen {
-        let body = page.form(action).filled(fields);
-        self.ask(browser, "POST", action, Some(&body)).await
-    }
-
-    async fn post(&self, browser: &mut Browser, path: &str, fields: &[(&str, &str)]) -> Seen {
-        let body = urlencoded(fields);
-        self.ask(browser, "POST", path, Some(&body)).await
-    }
-
-    async fn ask(
-        &self,
-        browser: &mut Browser,
-        method: &str,
-        path: &str,
-        body: Option<&str>,
-    ) -> Seen {
-        let mut text =
-            format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
-        if !browser.headers.iter().any(|(name, _)| *name == "accept") {
-            text.push_str("accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n");
-        }
-        for (name, value) in &browser.headers {
-            text.push_str(&format!("{name}: {value}\r\n"));
-        }
-        if !browser.cookies.is_empty() {
-            let pairs = browser.cookies.iter();
-            let pairs: Vec<String> = pairs
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect();
-            text.push_str(&format!("cookie: {}\r\n", pairs.join("; ")));
-        }
-        if let Some(body) = body {
-            text.push_str("content-type: application/x-www-form-urlencoded\r\n");
-            text.push_str(&format!("content-length: {}\r\n", body.len()));
-        }
-        text.push_str("\r\n");
-        text.push_str(body.unwrap_or_default());
-        let mut stream = self.server.connect().await;
-        stream.write_all(text.as_bytes()).await.unwrap();
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).await.unwrap();
-        let seen = Seen::read(&bytes);
-        browser.keep(&seen);
-        seen
-    }
-
-    /// Logs in with a token, as a person does.
-    async fn login(&self, token: &str) -> Browser {
-        let mut browser = Browser::default();
-        let page = self.get(&mut browser, "/ui/login").await;
-        let fields = [("token", token)];
-        let entered = self.send(&mut browser, &page, "/ui/login", &fields).await;
-        assert_eq!(entered.status, 303, "{}", entered.text);
-        browser
-    }
-}
-
-impl Browser {
-    fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.headers.push((name, value.into()));
-        self
-    }
-
-    /// The cookie of this kind; servers put what tells them apart behind it.
-    fn cookie(&self, kind: &str) -> Option<(&String, &String)> {
-        let start = format!("consign_{kind}_");
-        let mut cookies = self.cookies.iter();
-        cookies.find(|(name, _)| name.starts_with(&start))
-    }
-
-    fn keep(&mut self, seen: &Seen) {
-        for line in seen.all("set-cookie") {
-            let pair = line.split(';').next().unwrap();
-            let (name, value) = pair.split_once('=').unwrap();
-            match line.contains("Max-Age=0;") {
-                true => self.cookies.remove(name),
-                false => self.cookies.insert(name.to_owned(), value.to_owned()),
-            };
-        }
-    }
-}
-
-impl Seen {
-    fn read(bytes: &[u8]) -> Self {
-        let end = bytes
-            .windows(4)
-            .position(|four| four == b"\r\n\r\n")
-            .unwrap();
-        let head = std::str::from_utf8(&bytes[..end]).unwrap();
-        let mut lines = head.split("\r\n");
-        let status = lines.next().unwrap().split(' ').nth(1).unwrap();
-        let headers = lines.map(|line| {
-            let (name, value) = line.split_once(": ").unwrap();
-            (name.to_lowercase(), value.to_owned())
-        });
-        let mut seen = Self {
-            status: status.parse().unwrap(),
-            headers: headers.collect(),
-            text: String::new(),
-        };
-        let body = &bytes[end + 4..];
-        let body = match seen.header("transfer-encoding") {
-            "chunked" => unchunked(body),
-            _ => body.to_vec(),
-        };
-        seen.text = String::from_utf8(body).unwrap();
-        seen
-    }
-
-    fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        let named = self.headers.iter().filter(move |(known, _)| known == name);
-        named.map(|(_, value)| value.as_str())
-    }
-
-    fn header(&self, name: &str) -> &str {
-        self.all(name).next().unwrap_or_default()
-    }
-
-    /// Asserts that this is a page with this status that says this.
-    #[track_caller]
-    fn says(&self, status: u16, words: &str) -> &Self {
-        assert_eq!(self.status, status, "{}", self.text);
-        assert!(
-            self.header("content-type").starts_with("text/html"),
-            "{}",
-            self.text
-        );
-        assert!(
-            self.text.contains(words),
-            "{words:?} is not in {}",
-            self.text
-        );
-        self
-    }
-
-    #[track_caller]
-    fn leads_to(&self, path: &str) -> &Self {
-        assert_eq!(self.status, 303, "{}", self.text);
-        assert_eq!(self.header("location"), path);
-        self
-    }
-
-    fn has_form(&self, action: &str) -> bool {
-        self.text.contains(&format!("action=\"{action}\""))
-    }
-
-    #[track_caller]
-    fn form(&self, action: &str) -> Form {
-        let (_, rest) = self
-            .text
-            .split_once(&format!("<form method=\"post\" action=\"{action}\""))
-            .unwrap_or_else(|| panic!("no form to {action} in {}", self.text));
-        let form = rest.split("</form>").next().unwrap();
-        let hidden = form.split("<input type=\"hidden\" name=\"").skip(1);
-        let fields = hidden.map(|input| {
-            let (name, rest) = input.split_once("\" value=\"").unwrap();
-            let value = rest.split('"').next().unwrap();
-            (name.to_owned(), unescaped(value))
-        });
-        Form(fields.collect())
-    }
-}
-
-/// The fields a form has already.
-struct Form(Vec<(String, String)>);
-
-impl Form {
-    fn get(&self, name: &str) -> &str {
-        let field = self.0.iter().find(|(known, _)| known == name);
-        field.map(|(_, value)| value.as_str()).unwrap()
-    }
-
-    fn filled(&self, fields: &[(&str, &str)]) -> String {
-        let hidden = self
-            .0
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()));
-        let all: Vec<(&str, &str)> = hidden.chain(fields.iter().copied()).collect();
-        urlencoded(&all)
-    }
-}
-
-fn urlencoded(fields: &[(&str, &str)]) -> String {
-    let encode = |text: &str| -> String {
-        let bytes = text.bytes().map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
-            other => format!("%{other:02X}"),
-        });
-        bytes.collect()
-    };
-    let pairs = fields
-        .iter()
-        .map(|(name, value)| format!("{}={}", encode(name), encode(value)));
-    pairs.collect::<Vec<_>>().join("&")
-}
-
-fn unescaped(text: &str) -> String {
-    let named = [
-        ("&#60;", "<"),
-        ("&#62;", ">"),
-        ("&#34;", "\""),
-        ("&#39;", "'"),
-        ("&#38;", "&"),
-    ];
-    named
-        .iter()
-        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
-}
-
-fn unchunked(mut body: &[u8]) -> Vec<u8> {
-    let mut whole = Vec::new();
-    loop {
-        let end = body.windows(2).position(|two| two == b"\r\n").unwrap();
-        let length = usize::from_str_radix(std::str::from_utf8(&body[..end]).unwrap(), 16).unwrap();
-        if length == 0 {
-            return whole;
-        }
-        whole.extend(&body[end + 2..end + 2 + length]);
-        body = &body[end + 2 + length + 2..];
-    }
+    (database, Bench::on(store, clock, None).await)
 }

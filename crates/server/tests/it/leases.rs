@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     bench::{Answer, Bench, name, on_stores},
-    faults::{Fault, Faulty},
+    faults::{Fault, FaultyStore},
 };
 
 on_stores!(
@@ -258,7 +258,7 @@ async fn claims_are_checked(bench: Bench) {
     assert_eq!(story["state"]["owner"], "anonymous@127.0.0.1");
 }
 
-/// Only the rates need to know the queue, and they are not worth a wait.
+/// Only the rates need the queue, and they are not worth a wait.
 async fn a_lease_of_another_server_is_settled_without_a_wait(bench: Bench) {
     let ids = [
         bench.enqueue("mail", json!(1)).await,
@@ -268,7 +268,7 @@ async fn a_lease_of_another_server_is_settled_without_a_wait(bench: Bench) {
     let lease = bench.store.claim(&claim).await.unwrap().unwrap();
     let held = lease.messages.iter().map(|it| it.message.id.0);
     assert_eq!(held.collect::<Vec<_>>(), ids);
-    let store = Faulty::new(Arc::clone(&bench.store));
+    let store = FaultyStore::new(Arc::clone(&bench.store));
     let gate = Arc::new(Semaphore::new(0));
     store.inject("explain", Fault::Waits(Arc::clone(&gate)));
     let bench = bench.with_store(store.clone());

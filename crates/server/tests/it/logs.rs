@@ -1,4 +1,4 @@
-//! What the log says, and what it never says.
+//! What is logged, and what never is.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{
     bench::{Bench, peer, request, set},
-    faults::{Fault, Faulty},
+    faults::{Fault, FaultyStore},
 };
 
 /// Everything logged, as text.
@@ -53,7 +53,7 @@ async fn a_failure_is_one_line_without_secrets() {
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let bench = Bench::reference().await;
-    let store = Faulty::new(bench.store.clone());
+    let store = FaultyStore::new(bench.store.clone());
     let bench = bench.with_store(store.clone());
     let id = bench.enqueue("mail", json!("top-secret-payload")).await;
     let lease = bench.claim("mail", 1).await;
@@ -77,7 +77,7 @@ async fn a_failure_is_one_line_without_secrets() {
     );
     assert!(lines[0].contains("the cable is cut"), "the cause: {text}");
     assert!(lines[0].contains("database_unavailable"), "{text}");
-    assert!(lines[1].contains("enqueue panics, as told to"), "{text}");
+    assert!(lines[1].contains("enqueue panics on demand"), "{text}");
     assert!(!text.contains(token), "a token is a permission: {text}");
     assert!(!text.contains("top-secret-payload"), "{text}");
 }
@@ -106,7 +106,7 @@ async fn unknown_tokens_are_limited_and_logged_without_the_token() {
         bench.call(asked).await
     };
     for (path, address) in [
-        ("/memory/spaces", "192.0.2.7:1"),
+        ("/v1/queues/mail/resume", "192.0.2.7:1"),
         ("/v1/queues/mail/pause", "192.0.2.8:1"),
     ] {
         let mut refused = (0, 0);

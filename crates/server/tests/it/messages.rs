@@ -246,7 +246,7 @@ async fn the_audit_names_who_and_why(bench: Bench) {
     bench.post_with(&path, &headers, reason).await.is(200);
     let audit = bench.get(&format!("/v1/audit?message_id={id}")).await;
     let entry = &audit.json["audit"][0];
-    assert_eq!(entry["actor"], "anonymous@127.0.0.1, Ada (as said)");
+    assert_eq!(entry["actor"], "anonymous@127.0.0.1, Ada (unverified)");
     assert_eq!(entry["action"], "requeue");
     assert_eq!(entry["reason"], "the endpoint is back");
     let story = bench.get(&format!("/v1/messages/{id}")).await;

@@ -12,20 +12,11 @@ use crate::bench::Bench;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A database with every app.
-pub(crate) fn options(url: &str) -> PostgresOptions {
-    let mut options = PostgresOptions::new(url);
-    options.components.extend([
-        consign_orders::store::POSTGRES_COMPONENT,
-        consign_payments::store::POSTGRES_COMPONENT,
-    ]);
-    options
-        .components
-        .push(consign_scm_store::POSTGRES_COMPONENT);
-    options
+fn options(url: &str) -> PostgresOptions {
+    PostgresOptions::new(url)
 }
 
-async fn database() -> TestDatabase {
+pub(crate) async fn database() -> TestDatabase {
     let name = format!(
         "consign_{}",
         fingerprint(
@@ -115,7 +106,7 @@ async fn a_database_that_goes_away_and_comes_back() {
     let away = bench.post(path, body.clone()).await;
     away.is_problem(503, "database_unavailable");
     assert!(["unknown", "not_done"].contains(&away.json["outcome"].as_str().unwrap()));
-    eventually("the server says it is not ready", SOON, || async {
+    eventually("the server reports that it is not ready", SOON, || async {
         bench.get("/readyz").await.status == 503
     })
     .await;

@@ -79,7 +79,10 @@ async fn a_patch_changes_only_what_it_names(bench: Bench) {
     assert_eq!(patched.json["policy"]["attempts_max"], 3);
     let body = json!({"policy": {"attempts_max": 4}, "reason": "reset"});
     let put = send(&bench, Method::PUT, "/v1/queues/orders", body).await;
-    assert_eq!(put.json["policy"]["concurrency"], 16, "a PUT says all");
+    assert_eq!(
+        put.json["policy"]["concurrency"], 16,
+        "a PUT replaces the policy"
+    );
     let body = json!({"policy": {}, "reason": "x"});
     let nowhere = send(&bench, Method::PATCH, "/v1/queues/nowhere", body).await;
     nowhere.is_problem(404, "unknown_queue");

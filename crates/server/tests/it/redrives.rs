@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     bench::{Bench, on_stores},
-    faults::{Fault, Faulty},
+    faults::{Fault, FaultyStore},
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -104,7 +104,7 @@ async fn plans_are_checked(bench: Bench) {
 #[tokio::test(start_paused = true)]
 async fn an_idle_stepper_asks_at_most_every_two_seconds_and_is_woken_by_a_start() {
     let bench = Bench::reference().await;
-    let store = Faulty::new(bench.store.clone());
+    let store = FaultyStore::new(bench.store.clone());
     let bench = bench.with_store(store.clone());
     let stepper = tokio::spawn(redrive::run(bench.state.clone(), std::future::pending()));
     tokio::time::advance(Duration::from_secs(20)).await;
@@ -128,7 +128,7 @@ async fn an_idle_stepper_asks_at_most_every_two_seconds_and_is_woken_by_a_start(
 #[tokio::test(start_paused = true)]
 async fn a_stepper_outlives_a_database_that_is_away() {
     let bench = Bench::reference().await;
-    let store = Faulty::new(bench.store.clone());
+    let store = FaultyStore::new(bench.store.clone());
     store.inject("step_redrive", Fault::Refused);
     let bench = bench.with_store(store.clone());
     let stepper = tokio::spawn(redrive::run(bench.state.clone(), std::future::pending()));
@@ -145,7 +145,7 @@ async fn a_stepper_outlives_a_database_that_is_away() {
     stepper.abort();
 }
 
-/// Lets paused time pass, with everybody doing what they would.
+/// Advances paused time while the tasks run.
 async fn pass(time: Duration) {
     let never = std::future::pending::<()>();
     tokio::time::timeout(time, never).await.unwrap_err();

@@ -1,6 +1,10 @@
 //! Connections: ends, many of them, and TLS.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use consign_server::{Server, ServerOptions};
 use consign_testkit::eventually;
@@ -21,8 +25,8 @@ use tokio_rustls::{
 
 use crate::{
     bench::Bench,
-    faults::{Fault, Faulty},
-    http::{Running, answer, post, rest, send},
+    faults::{Fault, FaultyStore},
+    http::{TestServer, answer, post, rest, send},
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -32,11 +36,11 @@ const CLOSE: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: clo
 #[tokio::test]
 async fn a_request_under_way_is_answered_before_the_server_ends() {
     let bench = Bench::reference().await;
-    let store = Faulty::new(bench.store.clone());
+    let store = FaultyStore::new(bench.store.clone());
     let gate = Arc::new(Semaphore::new(0));
     store.inject("enqueue", Fault::Waits(gate.clone()));
     let bench = bench.with_store(store.clone());
-    let mut server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
+    let mut server = TestServer::start(bench.router.clone(), &ServerOptions::default()).await;
     let address = server.address;
     let mut idle = server.connect().await;
     let mut stream = server.connect().await;
@@ -46,9 +50,9 @@ async fn a_request_under_way_is_answered_before_the_server_ends() {
         store.calls("enqueue") == 1
     })
     .await;
-    server.tell_to_stop();
+    server.signal_stop();
     assert_eq!(rest(&mut idle).await, "", "idle connections end at once");
-    eventually("nobody new is let in", SOON, || async {
+    eventually("no new connection is accepted", SOON, || async {
         TcpStream::connect(address).await.is_err()
     })
     .await;
@@ -63,14 +67,14 @@ async fn a_request_under_way_is_answered_before_the_server_ends() {
 #[tokio::test]
 async fn a_request_that_never_ends_does_not_keep_the_server() {
     let bench = Bench::reference().await;
-    let store = Faulty::new(bench.store.clone());
+    let store = FaultyStore::new(bench.store.clone());
     store.inject("enqueue", Fault::Waits(Arc::new(Semaphore::new(0))));
     let bench = bench.with_store(store.clone());
     let options = ServerOptions {
         shutdown_grace_ms: 50,
         ..ServerOptions::default()
     };
-    let server = Running::start(bench.router.clone(), &options).await;
+    let server = TestServer::start(bench.router.clone(), &options).await;
     let mut stream = server.connect().await;
     let text = post(PATH, "{\"payload\": 1}");
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -89,7 +93,7 @@ async fn a_connection_without_a_request_makes_room_for_another() {
         header_timeout_ms: 600_000,
         ..ServerOptions::default()
     };
-    let server = Running::start(bench.router.clone(), &options).await;
+    let server = TestServer::start(bench.router.clone(), &options).await;
     let mut half_open = server.connect().await;
     half_open.write_all(b"POST /v1/la").await.unwrap();
     let mut kept_alive = server.connect().await;
@@ -108,7 +112,7 @@ async fn a_connection_without_a_request_makes_room_for_another() {
 #[tokio::test]
 async fn probes_are_answered_while_every_connection_is_at_work() {
     let bench = Bench::reference().await;
-    let store = Faulty::new(bench.store.clone());
+    let store = FaultyStore::new(bench.store.clone());
     let gate = Arc::new(Semaphore::new(0));
     store.inject("enqueue", Fault::Waits(gate.clone()));
     let bench = bench.with_store(store.clone());
@@ -116,7 +120,7 @@ async fn probes_are_answered_while_every_connection_is_at_work() {
         connections_max: 1,
         ..ServerOptions::default()
     };
-    let server = Running::start(bench.router.clone(), &options).await;
+    let server = TestServer::start(bench.router.clone(), &options).await;
     let mut first = server.connect().await;
     let request = post(PATH, "{\"payload\": 1}");
     first.write_all(request.as_bytes()).await.unwrap();
@@ -144,7 +148,7 @@ async fn probes_are_answered_while_every_connection_is_at_work() {
 #[tokio::test]
 async fn the_peer_of_a_connection_is_who_counts() {
     let bench = Bench::reference().await;
-    let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
+    let server = TestServer::start(bench.router.clone(), &ServerOptions::default()).await;
     let mut stream = server.connect().await;
     let request = "GET /v1/queues HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let text = send(&mut stream, request).await;
@@ -158,25 +162,24 @@ async fn the_peer_of_a_connection_is_who_counts() {
 
 #[tokio::test]
 async fn https_is_spoken_with_a_certificate() {
-    let directory = tempfile::tempdir().unwrap();
-    let (cert, key) = certificate(directory.path());
+    let [authority, cert, key] = ["ca.pem", "server.pem", "server.key"].map(certificate);
     let options = ServerOptions {
         tls_cert: Some(cert.clone()),
         tls_key: Some(key.clone()),
         ..ServerOptions::default()
     };
     let bench = Bench::reference().await;
-    let server = Running::start(bench.router.clone(), &options).await;
+    let server = TestServer::start(bench.router.clone(), &options).await;
     let mut roots = RootCertStore::empty();
     roots
-        .add(CertificateDer::from_pem_file(&cert).unwrap())
+        .add(CertificateDer::from_pem_file(&authority).unwrap())
         .unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let name = ServerName::try_from("localhost").unwrap();
+    let name = ServerName::try_from("127.0.0.1").unwrap();
     let connector = TlsConnector::from(Arc::new(config));
     let mut stream = connector
         .connect(name, server.connect().await)
@@ -197,13 +200,13 @@ async fn https_is_spoken_with_a_certificate() {
         ..ServerOptions::default()
     };
     let error = Server::bind(&swapped).await.unwrap_err().to_string();
-    assert!(error.contains(".pem"), "{error}");
+    assert!(error.contains("server.key"), "{error}");
 }
 
 #[tokio::test]
 async fn a_taken_port_is_said_plainly() {
     let bench = Bench::reference().await;
-    let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
+    let server = TestServer::start(bench.router.clone(), &ServerOptions::default()).await;
     let options = ServerOptions {
         listen: server.address,
         ..ServerOptions::default()
@@ -216,28 +219,8 @@ async fn a_taken_port_is_said_plainly() {
     server.stopped().await;
 }
 
-/// A certificate for localhost, made by the openssl of the test machine.
-fn certificate(directory: &Path) -> (std::path::PathBuf, std::path::PathBuf) {
-    let (cert, key) = (directory.join("cert.pem"), directory.join("key.pem"));
-    let made = std::process::Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-        ])
-        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=DNS:localhost"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-        .arg("-out")
-        .arg(&cert)
-        .arg("-keyout")
-        .arg(&key)
-        .output()
-        .expect("openssl is installed");
-    let errors = String::from_utf8_lossy(&made.stderr).into_owned();
-    assert!(made.status.success(), "{errors}");
-    (cert, key)
+/// A file of the authority that the tests of https share, or of the server that it vouches for.
+fn certificate(name: &str) -> PathBuf {
+    let sinks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sinks");
+    sinks.join("tests/data").join(name)
 }

@@ -13,8 +13,8 @@ use tokio::{
 
 use crate::{
     bench::Bench,
-    faults::{Fault, Faulty},
-    http::{Running, post},
+    faults::{Fault, FaultyStore},
+    http::{TestServer, post},
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -24,9 +24,9 @@ fn patient() -> serde_json::Value {
 }
 
 /// A bench whose store counts its calls.
-async fn watched() -> (Arc<Faulty>, Bench) {
+async fn watched() -> (Arc<FaultyStore>, Bench) {
     let bench = Bench::sqlite().await;
-    let store = Faulty::new(bench.store.clone());
+    let store = FaultyStore::new(bench.store.clone());
     (store.clone(), bench.with_store(store))
 }
 
@@ -80,7 +80,7 @@ async fn a_client_that_hangs_up_while_waiting_gets_no_lease() {
         waits_max: 1,
         ..ServerOptions::default()
     });
-    let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
+    let server = TestServer::start(bench.router.clone(), &ServerOptions::default()).await;
     let mut stream = server.connect().await;
     let text = post("/v1/claims", &patient().to_string());
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -108,7 +108,7 @@ async fn a_lease_nobody_hears_of_is_given_back() {
     let gate = Arc::new(Semaphore::new(0));
     store.inject("claim", Fault::Waits(gate.clone()));
     let id = bench.enqueue("mail", json!(1)).await;
-    let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
+    let server = TestServer::start(bench.router.clone(), &ServerOptions::default()).await;
     let mut stream = server.connect().await;
     let text = post("/v1/claims", &patient().to_string());
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_lease_nobody_hears_of_is_given_back() {
     server.stopped().await;
     store.mend();
     gate.add_permits(1);
-    eventually("the lease is given back", SOON, || async {
+    eventually("the lease is released", SOON, || async {
         store.calls("release") == 1
     })
     .await;
@@ -130,7 +130,7 @@ async fn a_lease_nobody_hears_of_is_given_back() {
     assert_eq!(lease["messages"][0]["attempt_no"], 1, "nothing was counted");
 }
 
-/// Claims at once; a lease nobody holds would keep the message for its whole time.
+/// Claims at once; a lease without a client would keep the message for its whole time.
 async fn eventually_claimable(bench: &Bench) -> serde_json::Value {
     consign_testkit::eventually_some("the message can be claimed", SOON, || async {
         let answer = bench.post("/v1/claims", json!({"queue": "mail"})).await;

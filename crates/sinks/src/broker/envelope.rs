@@ -1,15 +1,14 @@
 //! A message with what travels beside it, for brokers whose messages have headers.
 
 use consign_kernel::{Message, QueueName};
-use consign_worker::Delivery;
+use consign_worker::{Delivery, printable};
 
 use crate::{
     SinkError,
     cloudevents::{self, EventDefaults, EventMode, scalar},
-    text::printable,
 };
 
-/// Headers that are ours or the broker's. A trailing dash stands for all that follow.
+/// Headers that are ours or the broker's. A trailing dash matches any suffix.
 const RESERVED: &[&str] = &[
     "ce-",
     "consign-",
@@ -28,7 +27,7 @@ pub(crate) struct Envelope {
 
 /// A message ready to be published.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Enclosed {
+pub(crate) struct EnclosedMessage {
     pub(crate) body: Vec<u8>,
     pub(crate) content_type: &'static str,
     /// Names are printable ASCII without a colon; values hold no control characters.
@@ -54,7 +53,7 @@ impl Envelope {
             if is_reserved(&lower) || !(name.is_empty() || is_name(name)) || lower.is_empty() {
                 return Err(SinkError::invalid(
                     "forward_headers",
-                    format!("names {entry:?}, which is not the message's to say or no name"),
+                    format!("names {entry:?}, which is reserved or not a header name"),
                 ));
             }
             forwarded.push(lower);
@@ -66,7 +65,7 @@ impl Envelope {
     }
 
     /// Puts a message into its envelope; the error names the header that does not fit.
-    pub(crate) fn enclose(&self, delivery: &Delivery) -> Result<Enclosed, String> {
+    pub(crate) fn enclose(&self, delivery: &Delivery) -> Result<EnclosedMessage, String> {
         let mut headers = identity(delivery);
         self.forward(&delivery.message, &mut headers)?;
         let plain = || delivery.message.payload.as_str().into();
@@ -83,7 +82,7 @@ impl Envelope {
                 ("application/json", plain())
             }
         };
-        Ok(Enclosed {
+        Ok(EnclosedMessage {
             body,
             content_type,
             headers,
@@ -147,12 +146,13 @@ fn identity(delivery: &Delivery) -> Vec<(String, String)> {
 }
 
 fn is_reserved(name: &str) -> bool {
-    RESERVED
-        .iter()
-        .any(|reserved| match reserved.ends_with('-') {
-            true => name.starts_with(reserved),
-            false => name == *reserved,
-        })
+    RESERVED.iter().any(|reserved| {
+        if reserved.ends_with('-') {
+            name.starts_with(reserved)
+        } else {
+            name == *reserved
+        }
+    })
 }
 
 fn is_name(name: &str) -> bool {

@@ -14,8 +14,8 @@ use super::not_sent;
 const REST_MIN: Duration = Duration::from_millis(50);
 const REST_MAX: Duration = Duration::from_secs(2);
 
-/// A connection that knows whether it is still good.
-pub(crate) trait Live: Send + Sync {
+/// A connection that can report whether it is still usable.
+pub(crate) trait HealthCheck: Send + Sync {
     /// Whether it may be used for another delivery.
     fn is_live(&self) -> bool;
 }
@@ -27,17 +27,17 @@ pub(crate) struct Slot<L> {
 
 struct State<L> {
     live: Option<Arc<L>>,
-    failed: Option<Failed>,
+    failed: Option<LastFailure>,
 }
 
 /// The last try, if it failed. While a dead broker rests, deliveries get its verdict at once.
-struct Failed {
+struct LastFailure {
     rest: Duration,
     until: Instant,
     verdict: Verdict,
 }
 
-impl<L: Live> Slot<L> {
+impl<L: HealthCheck> Slot<L> {
     pub(crate) fn new() -> Self {
         let state = State {
             live: None,
@@ -79,7 +79,7 @@ impl<L: Live> Slot<L> {
             Err(verdict) => {
                 let last = state.failed.as_ref().map(|failed| failed.rest * 2);
                 let rest = last.unwrap_or(REST_MIN).min(REST_MAX);
-                state.failed = Some(Failed {
+                state.failed = Some(LastFailure {
                     rest,
                     until: Instant::now() + rest,
                     verdict: verdict.clone(),
@@ -105,7 +105,7 @@ mod tests {
     #[derive(Debug)]
     struct Wire(AtomicBool);
 
-    impl Live for Wire {
+    impl HealthCheck for Wire {
         fn is_live(&self) -> bool {
             self.0.load(Ordering::Relaxed)
         }

@@ -1,10 +1,10 @@
-//! Names of places in a broker, in which the queue and the group of a message may stand.
+//! Templates of names in a broker: they may contain the queue and the group of a message.
 
 use consign_worker::Delivery;
 
 use crate::SinkError;
 
-/// Stands for the group of a message that has none.
+/// The group in the name of a message without one.
 const NO_GROUP: &str = "-";
 
 /// Text with `{queue}` and `{group}`.
@@ -48,7 +48,7 @@ impl Template {
         Ok(Self { parts })
     }
 
-    /// The name for a message; `spell` turns its group into what may stand in a name.
+    /// The name for a message; `spell` escapes its group.
     pub(crate) fn fill(&self, delivery: &Delivery, spell: impl Fn(&str) -> String) -> String {
         let message = &*delivery.message;
         self.fill_with(message.queue.as_str(), message.group.as_deref(), spell)

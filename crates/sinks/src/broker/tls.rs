@@ -8,7 +8,7 @@ use crate::SinkError;
 ///
 /// The clients of brokers take whatever the process has, and panic without any.
 pub(crate) fn ensure_provider() {
-    // The error says that there is one already, which is what is wanted.
+    // An error means that one is installed already, which is enough.
     rustls::crypto::ring::default_provider()
         .install_default()
         .unwrap_or_default();
@@ -20,9 +20,10 @@ pub(crate) fn read_pem(option: &str, path: Option<&Path>) -> Result<Option<Strin
     let refuse = |why: String| SinkError::invalid(option, format!("({}) {why}", path.display()));
     let text =
         fs::read_to_string(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
-    match text.contains("-----BEGIN ") {
-        true => Ok(Some(text)),
-        false => Err(refuse("is not a PEM file".into())),
+    if text.contains("-----BEGIN ") {
+        Ok(Some(text))
+    } else {
+        Err(refuse("is not a PEM file".into()))
     }
 }
 

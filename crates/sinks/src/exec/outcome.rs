@@ -61,7 +61,7 @@ impl Outcomes {
         if outcome == Outcome::Delivered {
             return Verdict::delivered();
         }
-        // A command that calls a message hopeless speaks about that message; any other failure may
+        // A dead outcome is about that message; any other failure may
         // well meet the next one too.
         let about = match outcome {
             Outcome::Dead => About::Message,
@@ -75,7 +75,7 @@ impl Outcomes {
     }
 }
 
-/// The words of `sysexits.h`: 64 and 65 say that the input is wrong, the others that the time or the
+/// The names of `sysexits.h`: 64 and 65 mean wrong input, the others that the time or the
 /// place is.
 fn usual(exit_code: i32) -> Outcome {
     match exit_code {

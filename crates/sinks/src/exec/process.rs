@@ -17,7 +17,7 @@ use tokio::{
 
 /// As much of each of its outputs is kept; the rest is read, so that it never waits for us.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
-/// What a command leaves running may hold its outputs open; nobody waits for that.
+/// A child of the command may hold its outputs open; the sink does not wait for that.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How a run ended.
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub(super) enum End {
     NotStarted(io::Error),
     TimedOut,
-    /// It ran, but the system would not say how it ended.
+    /// It ran, but its exit status is not available.
     Lost(io::Error),
     Exited(ExitStatus),
 }
@@ -42,13 +42,13 @@ impl End {
 /// The beginnings of what a command printed.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    stdout: Kept,
-    stderr: Kept,
+    stdout: CapturedOutput,
+    stderr: CapturedOutput,
 }
 
 impl Output {
     pub(super) fn into_json(self, exit_code: Option<i32>) -> Value {
-        let text = |kept: &Kept| String::from_utf8_lossy(&kept.bytes).into_owned();
+        let text = |kept: &CapturedOutput| String::from_utf8_lossy(&kept.bytes).into_owned();
         json!({
             "exit_code": exit_code,
             "stdout": text(&self.stdout),
@@ -59,12 +59,12 @@ impl Output {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CapturedOutput {
     bytes: Vec<u8>,
     cut: bool,
 }
 
-impl Kept {
+impl CapturedOutput {
     async fn drain(&mut self, stream: Option<impl AsyncRead + Unpin>) {
         let Some(mut stream) = stream else { return };
         let mut chunk = [0; 4096];
@@ -116,7 +116,7 @@ pub(super) async fn run(
         Ok(Ok(status)) => {
             group.disarm();
             if !said_all {
-                // Whether all of it was heard makes no difference to how it ended.
+                // Incomplete output does not change the outcome.
                 timeout(PATIENCE, talking).await.unwrap_or_default();
             }
             End::Exited(status)
@@ -132,7 +132,7 @@ pub(super) async fn run(
     }
 }
 
-/// A command need not read its input; how it exits tells what it made of that.
+/// A command need not read its input; its exit code decides.
 async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
     if let Some(mut stdin) = stdin
         && let Err(error) = stdin.write_all(input).await
@@ -156,7 +156,7 @@ impl Group {
     }
 
     fn kill(&mut self) {
-        // It fails only if nobody is left to kill.
+        // It fails only if no process is left.
         if let Some(group) = self.0.take()
             && let Err(error) = kill_process_group(group, Signal::KILL)
         {

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use consign_outbound::shown_url;
 use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Secret, SinkError, cloudevents::EventMode};
+use crate::{SecretSource, SinkError, cloudevents::EventMode};
 
 /// `kind = "http"`: each message is a request with its payload as body.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -14,29 +15,29 @@ pub struct HttpConfig {
     /// Where requests go. Shown without user, password and query; hidden but for its host if given
     /// by variable or file.
     #[serde(serialize_with = "shown")]
-    pub url: Secret,
+    pub url: SecretSource,
     /// The method.
     #[serde(default)]
     pub method: HttpMethod,
     /// Headers of every request; their values are treated as secrets.
     #[serde(default)]
-    pub headers: BTreeMap<String, Secret>,
+    pub headers: BTreeMap<String, SecretSource>,
     /// Sent as `Authorization: Bearer …`.
     #[serde(default)]
-    pub bearer_token: Option<Secret>,
+    pub bearer_token: Option<SecretSource>,
     /// Headers of messages that become headers of requests: names, or beginnings and a `*`.
     #[serde(default)]
     pub forward_headers: Vec<String>,
-    /// Keys of Standard Webhooks (`whsec_…`, `whsk_…`), several separated by blanks. Each signs.
+    /// Keys of Standard Webhooks (`whsec_…`, `whsk_…`), several separated by blanks; each signs every request.
     #[serde(default)]
-    pub signing_secret: Option<Secret>,
+    pub signing_secret: Option<SecretSource>,
     /// Whether and how requests are CloudEvents.
     #[serde(default)]
     pub cloudevents: Option<EventMode>,
-    /// The `source` of events that do not bring one; `/consign/<queue>` unless given.
+    /// The `source` of events that do not bring one; `/consign/<queue>` by default.
     #[serde(default)]
     pub event_source: Option<String>,
-    /// The `type` of events that do not bring one; `consign.<queue>` unless given.
+    /// The `type` of events that do not bring one; `consign.<queue>` by default.
     #[serde(default)]
     pub event_type: Option<String>,
     /// Addresses (`10.0.0.0/8`, `127.0.0.1`) and names that may be reached although not public.
@@ -48,13 +49,13 @@ pub struct HttpConfig {
     /// Certificates to trust besides the system's, as PEM.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
-    /// A proxy to send requests through. The environment's is never used unasked.
+    /// A proxy to send requests through. The environment's proxy is never used.
     #[serde(default)]
-    pub proxy: Option<Secret>,
+    pub proxy: Option<SecretSource>,
     /// How long connecting may take.
     #[serde(default = "connect_timeout_ms")]
     pub connect_timeout_ms: u64,
-    /// The longest wait a `Retry-After` may ask for.
+    /// The longest wait that `Retry-After` may request.
     #[serde(default = "retry_after_max_ms")]
     pub retry_after_max_ms: u64,
     /// Whether the beginning of the answer's body is kept with the attempt.
@@ -72,9 +73,9 @@ pub struct HttpConfig {
     /// Statuses that mean uncertain, besides the usual ones.
     #[serde(default)]
     pub uncertain_statuses: Vec<u16>,
-    /// Where to ask whether a message has arrived; `{key}`, `{id}` and `{queue}` stand for its own.
+    /// The URL of the probe whether a message has arrived; `{key}`, `{id}` and `{queue}` are replaced.
     #[serde(default, serialize_with = "shown_if_any")]
-    pub probe_url: Option<Secret>,
+    pub probe_url: Option<SecretSource>,
 }
 
 fn connect_timeout_ms() -> u64 {
@@ -108,48 +109,37 @@ impl From<HttpMethod> for Method {
     }
 }
 
-/// Reads a URL and refuses what no request could go to. Never names it: it may hold secrets.
-pub(super) fn parse_url(option: &str, text: &str, https_only: bool) -> Result<Url, SinkError> {
-    let refuse = |why: &str| SinkError::invalid(option, why);
-    let url: Url = text
-        .parse()
-        .map_err(|_| refuse("is not a URL such as https://host/path"))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(refuse("must start with https:// or http://"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(refuse(
-            "must not hold a user or password; use `bearer_token` or `headers`",
-        ));
-    }
+/// Refuses an address in the clear where the configuration demands https.
+pub(super) fn check_https(option: &str, url: &Url, https_only: bool) -> Result<(), SinkError> {
     if https_only && url.scheme() != "https" {
-        return Err(refuse("must start with https://, as `https_only` demands"));
+        let why = "must start with https://, as `https_only` demands";
+        return Err(SinkError::invalid(option, why));
     }
-    Ok(url)
+    Ok(())
 }
 
-/// A URL without what may be secret in it. `whole` keeps the path.
-pub(super) fn without_secrets(url: &Url, whole: bool) -> String {
-    let port = url
-        .port()
-        .map(|port| format!(":{port}"))
-        .unwrap_or_default();
-    let path = if whole { url.path() } else { "" };
-    let host = url.host_str().unwrap_or_default();
-    format!("{}://{host}{port}{path}", url.scheme())
-}
-
-fn shown<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+/// Where requests go, for people. One that is given by variable or file may have a secret in its path.
+pub(super) fn destination(secret: &SecretSource, url: &Url) -> String {
     match secret {
-        Secret::Value(text) => match text.parse::<Url>() {
-            Ok(url) => without_secrets(&url, true).serialize(serializer),
+        SecretSource::Value(_) => shown_url(url),
+        SecretSource::Env(_) | SecretSource::File(_) => url.origin().ascii_serialization(),
+    }
+}
+
+fn shown<S: Serializer>(secret: &SecretSource, serializer: S) -> Result<S::Ok, S::Error> {
+    match secret {
+        SecretSource::Value(text) => match text.reveal().parse::<Url>() {
+            Ok(url) => shown_url(&url).serialize(serializer),
             Err(_) => secret.serialize(serializer),
         },
-        Secret::Env(_) | Secret::File(_) => secret.serialize(serializer),
+        SecretSource::Env(_) | SecretSource::File(_) => secret.serialize(serializer),
     }
 }
 
-fn shown_if_any<S: Serializer>(secret: &Option<Secret>, serializer: S) -> Result<S::Ok, S::Error> {
+fn shown_if_any<S: Serializer>(
+    secret: &Option<SecretSource>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match secret {
         Some(secret) => shown(secret, serializer),
         None => serializer.serialize_none(),

@@ -1,17 +1,16 @@
 //! The headers of a request: ours, the configuration's, the message's.
 
 use consign_kernel::Message;
-use consign_worker::Delivery;
+use consign_worker::{Delivery, printable};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::HttpConfig;
 use crate::{
     SinkError,
     cloudevents::{self, EventDefaults, scalar},
-    text::printable,
 };
 
-/// Headers that belong to the connection or to us. A trailing dash stands for all that follow.
+/// Headers that belong to the connection or to us. A trailing dash matches any suffix.
 const RESERVED: &[&str] = &[
     "ce-",
     "connection",
@@ -60,10 +59,10 @@ pub(super) fn fixed(config: &HttpConfig) -> Result<HeaderMap, SinkError> {
         if is_reserved(name.as_str(), RESERVED) {
             return Err(refuse("is set by consign or belongs to the connection"));
         }
-        headers.insert(name, sensitive(&option, &secret.reveal(&option)?)?);
+        headers.insert(name, sensitive(&option, secret.read(&option)?.reveal())?);
     }
     if let Some(token) = &config.bearer_token {
-        let token = format!("Bearer {}", token.reveal("bearer_token")?);
+        let token = format!("Bearer {}", token.read("bearer_token")?.reveal());
         if headers
             .insert(AUTHORIZATION, sensitive("bearer_token", &token)?)
             .is_some()
@@ -76,20 +75,18 @@ pub(super) fn fixed(config: &HttpConfig) -> Result<HeaderMap, SinkError> {
 }
 
 fn sensitive(option: &str, text: &str) -> Result<HeaderValue, SinkError> {
-    let mut value = HeaderValue::from_str(text)
-        .map_err(|_| SinkError::invalid(option, "holds characters a header cannot carry"))?;
-    value.set_sensitive(true);
-    Ok(value)
+    let refuse = |_| SinkError::invalid(option, "holds characters that a header does not allow");
+    consign_outbound::sensitive(text).map_err(refuse)
 }
 
 /// Which headers of messages become headers of requests.
 #[derive(Debug)]
-pub(super) struct Forwarded {
+pub(super) struct ForwardedHeaders {
     names: Vec<String>,
     prefixes: Vec<String>,
 }
 
-impl Forwarded {
+impl ForwardedHeaders {
     pub(super) fn parse(config: &HttpConfig) -> Result<Self, SinkError> {
         let (mut names, mut prefixes) = (Vec::new(), Vec::new());
         for entry in &config.forward_headers {
@@ -105,7 +102,7 @@ impl Forwarded {
                     prefixes.push(prefix.to_owned());
                 }
                 None if is_ours(&lower) => {
-                    return refuse("is not the message's to say");
+                    return refuse("is set by consign or the connection, not by messages");
                 }
                 None if lower.parse::<HeaderName>().is_ok() => names.push(lower),
                 _ => return refuse("is not a header's name, nor the start of one and a *"),
@@ -120,7 +117,7 @@ impl Forwarded {
         listed && !is_ours(name)
     }
 
-    /// Adds a message's headers that are listed; what the configuration says stays.
+    /// Adds a message's headers that are listed; configured headers win.
     ///
     /// A value that cannot be a header's is an error, which names the header and not the value.
     pub(super) fn add(&self, message: &Message, headers: &mut HeaderMap) -> Result<(), String> {
@@ -133,12 +130,14 @@ impl Forwarded {
                 continue;
             }
             let Ok(header) = lower.parse::<HeaderName>() else {
-                return Err(format!("the message's header {name:?} is no name for HTTP"));
+                return Err(format!(
+                    "the message's header {name:?} is not a valid HTTP header name"
+                ));
             };
             let text = scalar(value).unwrap_or_else(|| value.to_string());
             let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) else {
                 return Err(format!(
-                    "the message's header {name:?} holds what HTTP cannot carry"
+                    "the message's header {name:?} holds characters that HTTP does not allow"
                 ));
             };
             headers.entry(header).or_insert(value);
@@ -195,13 +194,6 @@ pub(super) fn describe(delivery: &Delivery, event: &EventDefaults, headers: &mut
             value.expect("invariant: printable text is a header's value"),
         );
     }
-}
-
-/// Adds the headers of Standard Webhooks.
-pub(super) fn sign(id: &str, timestamp: i64, signature: &str, headers: &mut HeaderMap) {
-    set(headers, "webhook-id", id);
-    set(headers, "webhook-timestamp", &timestamp.to_string());
-    set(headers, "webhook-signature", signature);
 }
 
 fn set(headers: &mut HeaderMap, name: &'static str, text: &str) {

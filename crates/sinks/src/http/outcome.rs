@@ -80,26 +80,26 @@ impl Outcomes {
     }
 }
 
-/// What a status leads to unless the configuration says otherwise.
+/// The default outcome of a status.
 fn usual(status: u16) -> Outcome {
     match status {
         200..=299 => Outcome::Delivered,
         // A redirect, a wrong address or wrong credentials are mistakes of the configuration, and
-        // mending it must not find the messages dead.
+        // the messages must not be dead once it is corrected.
         300..=399 | 401 | 403 | 404 | 405 | 407 | 421 => Outcome::Retry,
-        // Come back later, whatever for: timeout, first request still running, locked, too early,
+        // Try later, for any reason: timeout, first request still running, locked, too early,
         // too many.
         408 | 409 | 423 | 425 | 429 => Outcome::Retry,
-        // A gateway that got no good answer does not know what became of the request.
+        // After a bad answer to a gateway, the outcome of the request is unknown.
         502 | 504 => Outcome::Uncertain,
         400..=499 => Outcome::Dead,
         500..=599 => Outcome::Retry,
-        // Not a status that HTTP knows.
+        // Not a status of HTTP.
         _ => Outcome::Uncertain,
     }
 }
 
-/// Whom a status speaks about.
+/// What a status is about.
 fn about(status: u16) -> About {
     match status {
         429 => About::Pace,
@@ -120,7 +120,7 @@ fn detail(status: StatusCode, headers: &HeaderMap) -> String {
     let target = headers.get(LOCATION).and_then(|value| value.to_str().ok());
     let target = target.and_then(|target| target.parse::<reqwest::Url>().ok());
     match target.as_ref().and_then(|target| target.host_str()) {
-        Some(host) => format!("{answered} to {host}; redirects are not followed, mend `url`"),
-        None => format!("{answered}; redirects are not followed, mend `url`"),
+        Some(host) => format!("{answered} to {host}; redirects are not followed, correct `url`"),
+        None => format!("{answered}; redirects are not followed, correct `url`"),
     }
 }

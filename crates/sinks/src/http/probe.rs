@@ -1,79 +1,52 @@
-//! Asking the far side whether a message has arrived.
+//! Probing the receiver whether a message has arrived.
 
-use consign_outbound::Allowed;
-use consign_worker::{Delivery, Probe};
-use reqwest::{Client, StatusCode, Url, header::HeaderMap};
-use tokio::time::{Instant, timeout_at};
+use consign_outbound::{Exceptions, UrlTemplate, send};
+use consign_worker::{Delivery, Probe, url_component};
+use reqwest::{Client, Method, Request, StatusCode, Url, header::HeaderMap};
+use tokio::time::Instant;
 
-use super::{HttpConfig, answer, config::parse_url, headers};
-use crate::{SinkError, text::url_component};
+use super::{HttpConfig, answer, config::check_https, headers};
+use crate::SinkError;
 
-/// Where to ask. The places for `{key}`, `{id}` and `{queue}` are filled for each message.
+/// The URL of the probe. `{key}`, `{id}` and `{queue}` are replaced for each message.
+#[derive(Debug)]
 pub(super) struct Prober {
-    template: String,
+    template: UrlTemplate,
     keep_response: bool,
 }
 
-impl std::fmt::Debug for Prober {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Prober")
-    }
-}
-
 impl Prober {
-    pub(super) fn new(config: &HttpConfig, allowed: &Allowed) -> Result<Option<Self>, SinkError> {
+    pub(super) fn new(
+        config: &HttpConfig,
+        allowed: &Exceptions,
+    ) -> Result<Option<Self>, SinkError> {
         let Some(secret) = &config.probe_url else {
             return Ok(None);
         };
-        let prober = Self {
-            template: secret.reveal("probe_url")?,
-            keep_response: config.keep_response,
-        };
-        let example = parse_url("probe_url", &prober.fill("a", "b", "c"), config.https_only)?;
-        let other = parse_url("probe_url", &prober.fill("x", "y", "z"), config.https_only)?;
-        if example.origin() != other.origin() {
-            let why = "must not let a message choose the host";
-            return Err(SinkError::invalid("probe_url", why));
-        }
-        if example == other {
-            let why = "must hold {key} or {id}, or every message has the same answer";
-            return Err(SinkError::invalid("probe_url", why));
-        }
+        let refuse = |why: String| SinkError::invalid("probe_url", why);
+        let template = secret.read("probe_url")?;
+        let template =
+            UrlTemplate::parse(template.reveal(), &["key", "id", "queue"]).map_err(refuse)?;
+        let example = template.example("a").map_err(|why| refuse(why.into()))?;
+        check_https("probe_url", &example, config.https_only)?;
         let checked = allowed.check_literal(&example);
         checked.map_err(|why| SinkError::invalid("probe_url", why))?;
-        Ok(Some(prober))
-    }
-
-    fn fill(&self, key: &str, id: &str, queue: &str) -> String {
-        // In one pass: a key may itself look like a place to fill.
-        let mut filled = String::new();
-        let mut rest = self.template.as_str();
-        while let Some(start) = rest.find('{') {
-            filled.push_str(&rest[..start]);
-            let (text, length) = match &rest[start..] {
-                place if place.starts_with("{key}") => (key, "{key}".len()),
-                place if place.starts_with("{id}") => (id, "{id}".len()),
-                place if place.starts_with("{queue}") => (queue, "{queue}".len()),
-                _ => ("%7B", 1),
-            };
-            filled.push_str(text);
-            rest = &rest[start + length..];
-        }
-        filled.push_str(rest);
-        filled
+        Ok(Some(Self {
+            template,
+            keep_response: config.keep_response,
+        }))
     }
 
     fn url(&self, delivery: &Delivery) -> Result<Url, String> {
         let message = &*delivery.message;
         let key = url_component(&headers::idempotency_key(delivery));
-        let filled = self.fill(&key, &message.id.to_string(), message.queue.as_str());
-        filled
-            .parse()
-            .map_err(|_| "`probe_url` is not a URL for this message".to_owned())
+        let id = message.id.to_string();
+        let filled = self.template.fill(&[&key, &id, message.queue.as_str()]);
+        filled.map_err(|_| "`probe_url` is not a URL for this message".to_owned())
     }
 
-    /// 200 or 204: it has arrived. 404: it has not. Anything else says nothing.
-    pub(super) async fn ask(
+    /// 200 or 204: it has arrived. 404: it has not. Anything else: unknown.
+    pub(super) async fn probe(
         &self,
         client: &Client,
         fixed: &HeaderMap,
@@ -84,14 +57,11 @@ impl Prober {
             Ok(url) => url,
             Err(why) => return Probe::CannotTell(why),
         };
-        let request = client.get(url).headers(fixed.clone());
-        let response = match timeout_at(ends, request.send()).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                let why = format!("the probe failed: {}", error.without_url());
-                return Probe::CannotTell(why);
-            }
-            Err(_) => return Probe::CannotTell("the probe was not answered in time".into()),
+        let mut request = Request::new(Method::GET, url);
+        *request.headers_mut() = fixed.clone();
+        let response = match send(client, request, None, ends).await {
+            Ok(response) => response,
+            Err(error) => return Probe::CannotTell(format!("the probe failed: {error}")),
         };
         let status = response.status();
         let body = answer::read(response, ends).await;

@@ -119,7 +119,7 @@ fn ends_with_line(file: &mut File) -> io::Result<bool> {
         if last == *b"\n" {
             return Ok(true);
         }
-        // Half a line that still grows is being written by somebody else.
+        // Half a line that still grows is being written by another process.
         if seen == Some(length) {
             return Ok(false);
         }

@@ -1,11 +1,11 @@
 //! What JetStream answers to a publish.
 
 use async_nats::client::{RequestError, RequestErrorKind};
+use consign_kernel::with_causes;
 use consign_worker::Verdict;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::causes;
 use crate::broker::{impossible, in_doubt, not_sent};
 
 /// The message is larger than the stream allows.
@@ -41,10 +41,10 @@ pub(super) fn verdict(subject: &str, payload: &[u8]) -> Verdict {
             duplicate,
             ..
         }) => Verdict::delivered().with_result(stored(&stream, sequence, duplicate)),
-        // Somebody answered who is no stream.
+        // The responder is no stream.
         Ok(_) | Err(_) => in_doubt(
             "not_jetstream",
-            format!("what answers on {subject} is no JetStream stream"),
+            format!("the responder on {subject} is not a JetStream stream"),
         ),
     }
 }
@@ -58,7 +58,7 @@ fn stored(stream: &str, sequence: u64, duplicate: bool) -> Value {
     stored
 }
 
-/// The stream said no: it has stored nothing.
+/// The stream rejected it: nothing was stored.
 fn refused(refusal: &Refusal) -> Verdict {
     let detail = format!("JetStream refuses: {}", refusal.description);
     match refusal.err_code {
@@ -75,13 +75,13 @@ pub(super) fn unanswered(subject: &str, error: &RequestError) -> Verdict {
             format!("no JetStream stream takes {subject}, or it has no leader now"),
         ),
         RequestErrorKind::MaxPayloadExceeded => {
-            impossible("payload_too_large", format!("NATS: {}", causes(error)))
+            impossible("payload_too_large", format!("NATS: {}", with_causes(error)))
         }
         RequestErrorKind::InvalidSubject => {
             impossible("subject_invalid", format!("{subject:?} is no subject"))
         }
         RequestErrorKind::TimedOut | RequestErrorKind::Other => {
-            in_doubt("connection_broken", causes(error))
+            in_doubt("connection_broken", with_causes(error))
         }
     }
 }

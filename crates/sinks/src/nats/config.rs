@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Secret, broker, cloudevents::EventMode};
+use crate::{SecretSource, broker, cloudevents::EventMode};
 
 /// `kind = "nats"`: each message is published to a JetStream stream.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -12,7 +12,7 @@ use crate::{Secret, broker, cloudevents::EventMode};
 pub struct NatsConfig {
     /// Where to connect: `nats://host:4222` or `tls://host`, any number of a cluster's nodes.
     pub servers: Vec<String>,
-    /// The subject; `{queue}` and `{group}` stand for the message's own.
+    /// The subject; `{queue}` and `{group}` are replaced.
     pub subject: String,
     /// Put before each `Nats-Msg-Id`. Needed when several databases publish to one stream.
     #[serde(default)]
@@ -22,13 +22,13 @@ pub struct NatsConfig {
     pub user: Option<String>,
     /// The user's password.
     #[serde(default)]
-    pub password: Option<Secret>,
+    pub password: Option<SecretSource>,
     /// A token to log in with instead.
     #[serde(default)]
-    pub token: Option<Secret>,
+    pub token: Option<SecretSource>,
     /// Or credentials, as the file that `nsc` makes holds them: usually `credentials_file`.
     #[serde(default)]
-    pub credentials: Option<Secret>,
+    pub credentials: Option<SecretSource>,
     /// Whether TLS is demanded, whatever the server offers.
     #[serde(default)]
     pub tls: bool,
@@ -50,10 +50,10 @@ pub struct NatsConfig {
     /// Whether and how messages are CloudEvents.
     #[serde(default)]
     pub cloudevents: Option<EventMode>,
-    /// The `source` of events that do not bring one; `/consign/<queue>` unless given.
+    /// The `source` of events that do not bring one; `/consign/<queue>` by default.
     #[serde(default)]
     pub event_source: Option<String>,
-    /// The `type` of events that do not bring one; `consign.<queue>` unless given.
+    /// The `type` of events that do not bring one; `consign.<queue>` by default.
     #[serde(default)]
     pub event_type: Option<String>,
 }

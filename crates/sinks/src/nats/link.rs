@@ -3,6 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use async_nats::{Client, ConnectOptions, Event, ServerAddr, ServerError};
+use consign_kernel::with_causes;
+use consign_redact::Secret;
 use consign_worker::Verdict;
 use tokio::{
     sync::{OnceCell, watch},
@@ -14,7 +16,7 @@ use crate::{
     broker::{not_sent, tls},
 };
 
-use super::{NatsConfig, causes};
+use super::NatsConfig;
 
 /// The longest rest between two tries to connect.
 const REST_MAX: Duration = Duration::from_secs(1);
@@ -27,20 +29,15 @@ pub(super) struct Link {
     tls: Tls,
     connect_timeout: Duration,
     client: OnceCell<Client>,
-    weather: watch::Sender<Weather>,
+    health: watch::Sender<ConnectionHealth>,
 }
 
+#[derive(Debug)]
 enum Login {
     Nobody,
-    User { user: String, password: String },
-    Token(String),
-    Credentials(String),
-}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Login(hidden)")
-    }
+    User { user: String, password: Secret },
+    Token(Secret),
+    Credentials(Secret),
 }
 
 #[derive(Debug)]
@@ -50,17 +47,17 @@ struct Tls {
     client: Option<(PathBuf, PathBuf)>,
 }
 
-/// What the client has told about its connection.
+/// The last state of the connection that the client reported.
 #[derive(Clone, Debug, Default)]
-struct Weather {
+struct ConnectionHealth {
     connected: bool,
     /// How often the connection was lost. What was sent before the latest loss gets no answer.
     losses: u64,
     /// Why there is no connection, as far as known.
     error: Option<String>,
-    /// The server knows us and will not have us.
+    /// The server rejects the credentials.
     unauthorized: bool,
-    /// What the server said last that nobody asked for, and how often it has.
+    /// The last unsolicited error of the server, and how many there were.
     complaint: String,
     complaints: u64,
 }
@@ -81,7 +78,7 @@ impl Link {
             },
             connect_timeout: Duration::from_millis(config.connect_timeout_ms),
             client: OnceCell::new(),
-            weather: watch::Sender::default(),
+            health: watch::Sender::default(),
         })
     }
 
@@ -89,25 +86,26 @@ impl Link {
     pub(super) async fn ready(&self, ends: Instant) -> Result<Ready<'_>, Verdict> {
         let made = self.client.get_or_try_init(|| self.connect()).await;
         let client = made.map_err(|why| not_sent("connect_failed", why))?;
-        let mut weather = self.weather.subscribe();
+        let mut health = self.health.subscribe();
         let until = ends.min(Instant::now() + self.connect_timeout);
-        let known = weather.wait_for(|now| now.connected || now.unauthorized);
+        let known = health.wait_for(|now| now.connected || now.unauthorized);
         // The sender is ours, so only the time can run out.
         let now = match timeout_at(until, known).await {
             Ok(Ok(now)) => now.clone(),
-            Ok(Err(_)) | Err(_) => self.weather.borrow().clone(),
+            Ok(Err(_)) | Err(_) => self.health.borrow().clone(),
         };
         if now.connected {
             return Ok(Ready {
                 client,
-                weather,
+                health,
                 losses: now.losses,
                 complaints: now.complaints,
             });
         }
-        let code = match now.unauthorized {
-            true => "unauthorized",
-            false => "connect_failed",
+        let code = if now.unauthorized {
+            "unauthorized"
+        } else {
+            "connect_failed"
         };
         let why = now.error.as_deref().unwrap_or("no answer yet");
         Err(not_sent(code, format!("not connected: {why}")))
@@ -115,7 +113,7 @@ impl Link {
 
     /// Makes a client that connects in the background, again and again.
     async fn connect(&self) -> Result<Client, String> {
-        let weather = self.weather.clone();
+        let health = self.health.clone();
         let mut options = ConnectOptions::new()
             .name("consign")
             .retry_on_initial_connect()
@@ -125,16 +123,19 @@ impl Link {
             .reconnect_delay_callback(rest)
             .require_tls(self.tls.required)
             .event_callback(move |event| {
-                note(&weather, event);
+                note(&health, event);
                 std::future::ready(())
             });
         options = match &self.login {
             Login::Nobody => options,
             Login::User { user, password } => {
-                options.user_and_password(user.clone(), password.clone())
+                options.user_and_password(user.clone(), password.reveal().to_owned())
             }
-            Login::Token(token) => options.token(token.clone()),
-            Login::Credentials(text) => options.credentials(text).map_err(|e| e.to_string())?,
+            Login::Token(token) => options.token(token.reveal().to_owned()),
+            Login::Credentials(text) => {
+                let options = options.credentials(text.reveal());
+                options.map_err(|e| e.to_string())?
+            }
         };
         if let Some(path) = &self.tls.ca_file {
             options = options.add_root_certificates(path.clone());
@@ -147,7 +148,7 @@ impl Link {
         options
             .connect(servers)
             .await
-            .map_err(|error| causes(&error))
+            .map_err(|error| with_causes(&error))
     }
 }
 
@@ -155,14 +156,14 @@ impl Link {
 #[derive(Debug)]
 pub(super) struct Ready<'a> {
     pub(super) client: &'a Client,
-    weather: watch::Receiver<Weather>,
+    health: watch::Receiver<ConnectionHealth>,
     losses: u64,
     complaints: u64,
 }
 
 /// What ends the wait for an answer.
 #[derive(Debug, PartialEq)]
-pub(super) enum Ended {
+pub(super) enum WaitEnd {
     /// The connection was lost.
     Lost,
     /// The server does not allow publishing to this subject. Its words.
@@ -170,29 +171,29 @@ pub(super) enum Ended {
 }
 
 impl Ready<'_> {
-    /// Returns once no answer will come to what was published to `subject`.
-    pub(super) async fn ended(&mut self, subject: &str) -> Ended {
+    /// Returns once a publish to `subject` can no longer be answered.
+    pub(super) async fn ended(&mut self, subject: &str) -> WaitEnd {
         let quoted = format!("\"{subject}\"").to_lowercase();
         let (losses, complaints) = (self.losses, self.complaints);
         let ends = self
-            .weather
+            .health
             .wait_for(|now| now.losses > losses || forbids(now, complaints, &quoted));
         match ends.await {
-            Ok(now) if now.losses == losses => Ended::Forbidden(now.complaint.clone()),
-            _ => Ended::Lost,
+            Ok(now) if now.losses == losses => WaitEnd::Forbidden(now.complaint.clone()),
+            _ => WaitEnd::Lost,
         }
     }
 }
 
-fn forbids(now: &Weather, complaints: u64, quoted: &str) -> bool {
-    let said = || now.complaint.to_lowercase();
+fn forbids(now: &ConnectionHealth, complaints: u64, quoted: &str) -> bool {
+    let complaint = || now.complaint.to_lowercase();
     now.complaints > complaints
-        && said().contains("permissions violation for publish")
-        && said().contains(quoted)
+        && complaint().contains("permissions violation for publish")
+        && complaint().contains(quoted)
 }
 
-fn note(weather: &watch::Sender<Weather>, event: Event) {
-    weather.send_modify(|now| match event {
+fn note(health: &watch::Sender<ConnectionHealth>, event: Event) {
+    health.send_modify(|now| match event {
         Event::Connected => {
             now.connected = true;
             now.unauthorized = false;
@@ -246,12 +247,12 @@ fn login(config: &NatsConfig) -> Result<Login, SinkError> {
         );
     }
     if let Some(token) = &config.token {
-        return Ok(Login::Token(token.reveal("token")?));
+        return Ok(Login::Token(token.read("token")?));
     }
     if let Some(credentials) = &config.credentials {
-        let text = credentials.reveal("credentials")?;
-        // Read here, so that a wrong file is known before the first delivery.
-        if ConnectOptions::with_credentials(&text).is_err() {
+        let text = credentials.read("credentials")?;
+        // Read here, so that a wrong file is reported before the first delivery.
+        if ConnectOptions::with_credentials(text.reveal()).is_err() {
             return refuse(
                 "credentials",
                 "hold no user JWT with its seed, as `nsc` writes them",
@@ -262,7 +263,7 @@ fn login(config: &NatsConfig) -> Result<Login, SinkError> {
     match (&config.user, &config.password) {
         (Some(user), Some(password)) => Ok(Login::User {
             user: user.clone(),
-            password: password.reveal("password")?,
+            password: password.read("password")?,
         }),
         (Some(_), None) => refuse("user", "needs a `password`"),
         (None, Some(_)) => refuse("password", "needs a `user`"),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Secret, broker, cloudevents::EventMode};
+use crate::{SecretSource, broker, cloudevents::EventMode};
 
 /// `kind = "rabbitmq"`: each message is a persistent, confirmed publish.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -12,16 +12,16 @@ use crate::{Secret, broker, cloudevents::EventMode};
 pub struct RabbitmqConfig {
     /// Where to connect: `amqp://host:5672` or `amqps://host`, with `/vhost` if not the default.
     pub url: String,
-    /// The user to log in as; `guest` unless given.
+    /// The user to log in as; `guest` by default.
     #[serde(default)]
     pub user: Option<String>,
     /// The user's password.
     #[serde(default)]
-    pub password: Option<Secret>,
+    pub password: Option<SecretSource>,
     /// The exchange; empty is the default one, which routes to the queue named by the key.
     #[serde(default)]
     pub exchange: String,
-    /// The routing key; `{queue}` and `{group}` stand for the message's own.
+    /// The routing key; `{queue}` and `{group}` are replaced.
     pub routing_key: String,
     /// Certificates to trust besides the system's, as PEM.
     #[serde(default)]
@@ -41,10 +41,10 @@ pub struct RabbitmqConfig {
     /// Whether and how messages are CloudEvents.
     #[serde(default)]
     pub cloudevents: Option<EventMode>,
-    /// The `source` of events that do not bring one; `/consign/<queue>` unless given.
+    /// The `source` of events that do not bring one; `/consign/<queue>` by default.
     #[serde(default)]
     pub event_source: Option<String>,
-    /// The `type` of events that do not bring one; `consign.<queue>` unless given.
+    /// The `type` of events that do not bring one; `consign.<queue>` by default.
     #[serde(default)]
     pub event_type: Option<String>,
 }

@@ -32,7 +32,7 @@ pub(super) fn after_publish(error: &Error, body_bytes: usize) -> Verdict {
     match refusal(error) {
         Some((ACCESS_REFUSED, text)) => not_sent("unauthorized", text),
         Some((NOT_FOUND, text)) => not_sent("no_exchange", text),
-        Some((PRECONDITION_FAILED, text)) if speaks_of_size(&text, body_bytes) => {
+        Some((PRECONDITION_FAILED, text)) if is_about_size(&text, body_bytes) => {
             impossible("payload_too_large", text)
         }
         _ => in_doubt(
@@ -42,16 +42,16 @@ pub(super) fn after_publish(error: &Error, body_bytes: usize) -> Verdict {
     }
 }
 
-fn speaks_of_size(text: &str, body_bytes: usize) -> bool {
+fn is_about_size(text: &str, body_bytes: usize) -> bool {
     text.contains("size") && text.contains(&body_bytes.to_string())
 }
 
 /// The code and the words with which RabbitMQ closed the channel or the connection.
 fn refusal(error: &Error) -> Option<(u16, String)> {
     match error.kind() {
-        ErrorKind::ProtocolError(said) => Some((
-            said.get_id(),
-            format!("RabbitMQ says: {}", said.get_message()),
+        ErrorKind::ProtocolError(error) => Some((
+            error.get_id(),
+            format!("RabbitMQ answered: {}", error.get_message()),
         )),
         _ => None,
     }

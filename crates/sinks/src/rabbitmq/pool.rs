@@ -1,7 +1,7 @@
 //! One connection with many channels, each used by one delivery at a time.
 //!
 //! RabbitMQ answers a publish it cannot take by closing the channel, and whatever else is under way
-//! on that channel is then in doubt. With a channel of its own, each delivery knows its answer.
+//! on that channel is then in doubt. With a channel of its own, each delivery has its own answer.
 
 use std::{
     fmt,
@@ -24,7 +24,7 @@ use crate::{
     SinkError,
     broker::{
         not_sent,
-        slot::{Live, Slot},
+        slot::{HealthCheck, Slot},
         tls,
     },
 };
@@ -50,13 +50,13 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A connection and its channels that nobody uses at the moment.
+/// A connection and its idle channels.
 struct Wire {
     connection: Connection,
     idle: Mutex<Vec<Channel>>,
 }
 
-impl Live for Wire {
+impl HealthCheck for Wire {
     fn is_live(&self) -> bool {
         self.connection.status().connected()
     }
@@ -71,14 +71,14 @@ impl Wire {
 
 /// A channel with confirms, for one delivery. Closed when dropped, so that a delivery that is
 /// given up cannot confuse the next.
-pub(super) struct Lent {
+pub(super) struct ChannelLease {
     pub(super) channel: Channel,
     wire: std::sync::Arc<Wire>,
 }
 
-impl Lent {
-    /// Gives back a channel on which nothing is under way.
-    pub(super) fn give_back(self) {
+impl ChannelLease {
+    /// Returns a channel on which nothing is under way.
+    pub(super) fn put_back(self) {
         let mut idle = self
             .wire
             .idle
@@ -112,17 +112,17 @@ impl Pool {
     }
 
     /// A channel with confirms, on an exchange that exists; or why there is none.
-    pub(super) async fn lend(&self, ends: Instant) -> Result<Lent, Verdict> {
+    pub(super) async fn lend(&self, ends: Instant) -> Result<ChannelLease, Verdict> {
         let wire = self.slot.get(ends, self.connect()).await?;
         if wire.connection.status().blocked() {
             let detail = "RabbitMQ is short of memory or disk and accepts no messages";
             return Err(not_sent("broker_blocked", detail));
         }
         if let Some(channel) = wire.idle() {
-            return Ok(Lent { channel, wire });
+            return Ok(ChannelLease { channel, wire });
         }
         match timeout_at(ends, self.open(&wire.connection)).await {
-            Ok(Ok(channel)) => Ok(Lent { channel, wire }),
+            Ok(Ok(channel)) => Ok(ChannelLease { channel, wire }),
             Ok(Err(error)) => Err(failure::before_publish(&error)),
             Err(_) => Err(not_sent(
                 "connect_timeout",

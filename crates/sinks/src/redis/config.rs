@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Secret, broker};
+use crate::{SecretSource, broker};
 
 /// `kind = "redis"`: each message is an entry of a stream.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -12,15 +12,15 @@ use crate::{Secret, broker};
 pub struct RedisConfig {
     /// Where to connect: `redis://host:6379/0` or `rediss://host` with TLS.
     pub url: String,
-    /// The user to log in as; Redis's default one unless given.
+    /// The user to log in as; Redis's default one by default.
     #[serde(default)]
     pub user: Option<String>,
     /// The user's password.
     #[serde(default)]
-    pub password: Option<Secret>,
-    /// The key of the stream; `{queue}` and `{group}` stand for the message's own.
+    pub password: Option<SecretSource>,
+    /// The key of the stream; `{queue}` and `{group}` are replaced.
     pub stream: String,
-    /// About how many entries the stream keeps; all of them unless given.
+    /// About how many entries the stream keeps; all of them by default.
     #[serde(default)]
     pub max_len: Option<u64>,
     /// How long Redis remembers that it has a message, so that it is not added twice.

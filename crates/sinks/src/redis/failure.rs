@@ -7,7 +7,7 @@ use crate::broker::{in_doubt, not_sent};
 
 /// The verdict on an error while connecting: nothing was sent.
 pub(super) fn before_command(error: &RedisError) -> Verdict {
-    match said(error) {
+    match redis_error(error) {
         Some(refusal) => refusal,
         None if error.kind() == ErrorKind::AuthenticationFailed => {
             not_sent("unauthorized", "Redis refuses the user or the password")
@@ -18,22 +18,22 @@ pub(super) fn before_command(error: &RedisError) -> Verdict {
 
 /// The verdict on an error after the command was sent.
 pub(super) fn after_command(error: &RedisError) -> Verdict {
-    said(error).unwrap_or_else(|| {
+    redis_error(error).unwrap_or_else(|| {
         let detail = format!("the connection broke before Redis answered: {error}");
         in_doubt("connection_broken", detail)
     })
 }
 
 /// What Redis itself answered. An error of its own means that nothing was added.
-fn said(error: &RedisError) -> Option<Verdict> {
+fn redis_error(error: &RedisError) -> Option<Verdict> {
     let code = error.code()?;
     let words = error.detail().unwrap_or_default();
     let detail = match code {
-        "WRONGTYPE" => "the key of the stream holds something that is no stream".to_owned(),
+        "WRONGTYPE" => "the key of the stream holds another Redis type".to_owned(),
         "MOVED" | "ASK" => {
             format!("this is a node of a cluster that does not hold the stream: {words}")
         }
-        _ => format!("Redis says: {code} {words}"),
+        _ => format!("Redis answered: {code} {words}"),
     };
     Some(match code {
         "NOAUTH" | "WRONGPASS" | "NOPERM" => not_sent("unauthorized", detail),

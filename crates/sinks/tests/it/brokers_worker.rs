@@ -1,4 +1,4 @@
-//! Brokers that restart under a real worker: what its store says is what the broker has.
+//! Brokers that restart under a real worker: the store's record matches the broker's content.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -64,7 +64,7 @@ async fn until_delivered(store: &dyn Store, ids: impl Iterator<Item = i64>) {
     }
 }
 
-/// Checks that every message arrived, and more than once only with an attempt that says so.
+/// Checks that every message arrived, and more than once only with an attempt that explains it.
 async fn explained(store: &dyn Store, found: &[i64]) {
     let mut times: BTreeMap<i64, usize> = (1..=COUNT).map(|id| (id, 0)).collect();
     for id in found {

@@ -20,9 +20,9 @@ fn a_configuration_is_shown_without_its_secrets() {
     let shown = serde_json::to_value(&config).unwrap();
     assert_eq!(shown["kind"], "http");
     assert_eq!(shown["url"], "https://hooks.example:8443/in");
-    assert_eq!(shown["bearer_token"], "(hidden)");
+    assert_eq!(shown["bearer_token"], "***");
     assert_eq!(shown["signing_secret"], json!({"env": "HOOKS_SECRET"}));
-    assert_eq!(shown["headers"]["X-Api-Key"], "(hidden)");
+    assert_eq!(shown["headers"]["X-Api-Key"], "***");
     assert_eq!(
         shown["headers"]["X-Other"],
         json!({"file": "/run/secrets/other"})

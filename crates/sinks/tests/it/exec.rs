@@ -52,7 +52,7 @@ impl Script {
 
     /// Waits for a file with a process's number in it.
     async fn pid(&self, name: &str) -> String {
-        eventually_some("the script has told its number", DEADLINE, || async {
+        eventually_some("the script has written its pid", DEADLINE, || async {
             let text = self.read(name);
             text.ends_with('\n').then(|| text.trim().to_owned())
         })
@@ -220,7 +220,7 @@ async fn a_delivery_that_is_dropped_kills_what_it_started() {
     .await;
 }
 
-/// A grandchild's zombie belongs to whoever adopts orphans, which in a container may be nobody.
+/// A grandchild's zombie is reaped by init, which a container may not have.
 fn alive(pid: &str) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     let state = stat

@@ -42,7 +42,7 @@ pub(crate) fn delivery_of(
     }
 }
 
-/// A delivery nobody cares about the details of.
+/// A delivery with default values.
 pub(crate) fn delivery() -> Delivery {
     delivery_of(json!({"amount": 12.5, "name": "Grüße"}), |_| ())
 }
@@ -71,7 +71,7 @@ pub(crate) async fn try_sink(text: &str) -> Result<Arc<dyn Sink>, SinkError> {
     config(text).unwrap().build(&queue).await
 }
 
-/// An http sink to a server of the tests, which is on loopback and so has to be allowed.
+/// An http sink to a server of the tests, which is on loopback and so must be allowed.
 pub(crate) async fn http_sink(url: &str, more: &str) -> Arc<dyn Sink> {
     sink(&format!(
         "kind = \"http\"\nurl = \"{url}\"\nallow = [\"127.0.0.1\"]\n{more}\n"

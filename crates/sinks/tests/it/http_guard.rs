@@ -47,7 +47,7 @@ async fn an_address_inside_is_refused_when_the_sink_is_made() {
         let text = format!("kind = \"http\"\nurl = \"{url}\"");
         let error = try_sink(&text).await.unwrap_err().to_string();
         assert!(
-            error.contains("if that is meant, add it to `allow`"),
+            error.contains("to permit it, add it to `allow`"),
             "{url}: {error}"
         );
         let text = format!(
@@ -85,7 +85,7 @@ async fn urls_that_no_request_could_go_to_are_refused_without_being_shown() {
         ),
         (
             "url = \"https://a.example\"\nprobe_url = \"https://b.example/tulip\"",
-            "must hold {key}",
+            "must contain {key}",
         ),
         (
             "url = \"https://a.example\"\nprobe_url = \"https://{key}.example/tulip\"",

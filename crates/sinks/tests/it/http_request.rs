@@ -31,7 +31,7 @@ async fn the_body_is_the_payload_and_the_headers_say_which_message_it_is() {
     );
     assert!(
         !request.headers.contains_key("ce-id"),
-        "no event unless asked for"
+        "no event by default"
     );
 }
 

@@ -82,7 +82,7 @@ async fn a_renamed_or_deleted_log_is_begun_anew() {
     fs::rename(&path, &rotated).unwrap();
     sink.deliver(&delivery()).await;
     assert_eq!((lines(&rotated).len(), lines(&path).len()), (1, 1));
-    // As logrotate does it: a new file stands there before the next line.
+    // As logrotate does it: a new file exists before the next line.
     fs::rename(&path, folder.path().join("out.2.jsonl")).unwrap();
     fs::write(&path, "").unwrap();
     sink.deliver(&delivery()).await;

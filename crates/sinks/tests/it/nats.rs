@@ -18,7 +18,7 @@ pub(crate) async fn observer(urls: &[String]) -> Client {
     async_nats::connect(urls).await.unwrap()
 }
 
-/// Asks JetStream's API; errors are in the answer.
+/// Calls JetStream's API; errors are in the answer.
 async fn api(client: &Client, command: &str, body: Value) -> Option<Value> {
     let subject = format!("$JS.API.{command}");
     let answer = client
@@ -40,7 +40,7 @@ pub(crate) async fn make_stream(client: &Client, more: Value) {
     .await;
 }
 
-/// What the stream says about itself.
+/// The stream's info.
 pub(crate) async fn stream_info(client: &Client) -> Value {
     eventually_some("the stream answers", PATIENCE, || async {
         let info = api(client, "STREAM.INFO.ORDERS", json!({})).await?;
@@ -69,7 +69,7 @@ pub(crate) async fn stored(client: &Client) -> Vec<i64> {
     numbers
 }
 
-pub(crate) struct Stored {
+pub(crate) struct StoredMessage {
     pub(crate) subject: String,
     pub(crate) headers: String,
     /// The payload as it was sent.
@@ -77,7 +77,7 @@ pub(crate) struct Stored {
     pub(crate) payload: Value,
 }
 
-async fn message(client: &Client, sequence: u64) -> Stored {
+async fn message(client: &Client, sequence: u64) -> StoredMessage {
     use base64::{Engine, engine::general_purpose::STANDARD};
     let body = json!({ "seq": sequence });
     let answer = eventually_some("the message is read", PATIENCE, || async {
@@ -89,7 +89,7 @@ async fn message(client: &Client, sequence: u64) -> Stored {
         let text = answer[field].as_str().unwrap_or_default();
         STANDARD.decode(text).unwrap()
     };
-    Stored {
+    StoredMessage {
         subject: answer["subject"].as_str().unwrap().to_owned(),
         headers: String::from_utf8(decode("hdrs")).unwrap(),
         text: String::from_utf8(decode("data")).unwrap(),

@@ -163,7 +163,7 @@ async fn it_routes(server: &RabbitmqServer, channel: &Channel) {
         .unwrap();
     let more = "exchange = \"shop\"\nrouting_key = \"{queue}.{group}\"";
     let sink = rabbitmq_sink(server.address(), more).await;
-    // Both kinds at once: each delivery must hear of its own fate.
+    // Both kinds at once: each delivery must get its own answer.
     let paid = |id| {
         let mut delivery = numbered(id);
         let group = if id % 2 == 0 { "paid" } else { "open" };

@@ -207,9 +207,10 @@ async fn what_redis_refuses_is_told_apart_and_not_remembered() {
         ),
     ];
     for plain in [false, true] {
-        let sink = match plain {
-            true => redis_sink(&server.url(), "").await,
-            false => sink.clone(),
+        let sink = if plain {
+            redis_sink(&server.url(), "").await
+        } else {
+            sink.clone()
         };
         for (trouble, mend, code) in table {
             run(trouble).await;

@@ -1,4 +1,4 @@
-//! A server on loopback that answers as badly as it is told to.
+//! A scripted server on loopback that misbehaves on demand.
 
 use std::{
     collections::BTreeMap,
@@ -71,19 +71,19 @@ pub(crate) fn status(status: u16) -> Act {
 type Script = dyn Fn(usize, &Request) -> Act + Send + Sync;
 
 #[derive(Default)]
-struct Seen {
+struct RequestLog {
     requests: Mutex<Vec<Request>>,
     connections: AtomicUsize,
-    /// Told when a request has come in.
+    /// Notified when a request has come in.
     arrived: Notify,
-    /// Told when a connection that was left hanging has been closed by the other side.
+    /// Notified when a hanging connection has been closed by the client.
     given_up: Notify,
 }
 
 /// A running server. Stops when dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    seen: Arc<Seen>,
+    seen: Arc<RequestLog>,
     task: JoinHandle<()>,
 }
 
@@ -94,7 +94,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Answers each request as `script` says, given how many came before and the request.
+    /// Answers each request with `script`, which gets the number of earlier requests and the request.
     pub(crate) async fn start(
         script: impl Fn(usize, &Request) -> Act + Send + Sync + 'static,
     ) -> Self {
@@ -115,7 +115,7 @@ impl Server {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(RequestLog::default());
         let script: Arc<Script> = Arc::new(script);
         let shared = Arc::clone(&seen);
         let task = tokio::spawn(async move {
@@ -172,7 +172,7 @@ impl Server {
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, seen: &Seen, script: &Script) {
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, seen: &RequestLog, script: &Script) {
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream).await {
         let before = {

@@ -22,7 +22,7 @@ pub(super) async fn examine(
         report.add(
             "trigger_missing",
             format!("the trigger {name} is missing"),
-            "create it as in `consign migrate print`, and find out who removed it",
+            "create it as in `consign migrate print`, and check who removed it",
             None,
         );
     }

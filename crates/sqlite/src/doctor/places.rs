@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use consign_kernel::{MessageId, RUN_MESSAGES_MAX};
+use consign_kernel::{BATCH_MESSAGES_MAX, MessageId};
 use sqlx::SqliteConnection;
 
 use super::Report;
@@ -14,8 +14,8 @@ use crate::{
 
 /// A place a message was found in.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    /// In words: `ready run 7`.
+pub(super) struct Location {
+    /// In words: `ready batch 7`.
     name: String,
     kind: Kind,
     queue: String,
@@ -26,7 +26,7 @@ pub(super) struct Place {
 enum Kind {
     Ready,
     Leased,
-    Parked,
+    Held,
 }
 
 /// A message that is not plainly delivered.
@@ -34,19 +34,19 @@ pub(super) struct Suspect {
     pub(super) id: MessageId,
     pub(super) queue: String,
     pub(super) group: Option<String>,
-    /// Whether it is in a ready run or a lease.
+    /// Whether it is in a ready batch or a lease.
     pub(super) is_active: bool,
 }
 
-type Places = BTreeMap<i64, Vec<Place>>;
+type Locations = BTreeMap<i64, Vec<Location>>;
 
 /// Checks the conservation law and the attempts; answers with the messages not yet delivered.
 pub(super) async fn examine(
     connection: &mut SqliteConnection,
     report: &mut Report,
 ) -> Result<Vec<Suspect>> {
-    let mut places = Places::new();
-    collect_runs(connection, &mut places, report).await?;
+    let mut places = Locations::new();
+    collect_batches(connection, &mut places, report).await?;
     collect_leases(connection, &mut places, report).await?;
     collect_singles(connection, &mut places).await?;
     let rows: Vec<MessageRow> = sqlx::query_as(sql!("doctor_messages"))
@@ -60,7 +60,7 @@ pub(super) async fn examine(
             id: MessageId(row.0),
             queue: row.1,
             group: row.2,
-            is_active: found.iter().any(|place| place.kind != Kind::Parked),
+            is_active: found.iter().any(|place| place.kind != Kind::Held),
         });
     }
     // What is left is in a place although it is plainly delivered, or does not exist.
@@ -72,7 +72,7 @@ pub(super) async fn examine(
 /// id, queue, group, attempts, whether numbered densely, delivered attempts, the last of those.
 type MessageRow = (i64, String, Option<String>, i64, bool, i64, i64);
 
-fn check_message(row: &MessageRow, found: &[Place], report: &mut Report) {
+fn check_message(row: &MessageRow, found: &[Location], report: &mut Report) {
     let (id, queue, _, attempts, dense, delivered, delivered_no) = row;
     let message = Some(MessageId(*id));
     if !dense {
@@ -80,7 +80,7 @@ fn check_message(row: &MessageRow, found: &[Place], report: &mut Report) {
             "attempts",
             format!("message {id} has a gap in its attempts"),
             format!(
-                "attempt rows of message {id} were removed behind the triggers' back; restore the \
+                "attempt rows of message {id} were removed with the triggers disabled; restore the \
                  table `attempt` from a backup"
             ),
             message,
@@ -115,7 +115,7 @@ fn check_message(row: &MessageRow, found: &[Place], report: &mut Report) {
             "place",
             format!("message {id} is in no place: it would never be delivered"),
             format!(
-                "put it back: INSERT INTO ready (queue, due_at, apart, ids, tries, attempts) VALUES \
+                "put it back: INSERT INTO ready (queue, due_at, isolated, ids, tries, attempts) VALUES \
                  ('{queue}', 0, 0, '[{id}]', '[0]', '[{attempts}]')"
             ),
             message,
@@ -136,8 +136,8 @@ fn check_message(row: &MessageRow, found: &[Place], report: &mut Report) {
     }
 }
 
-/// What a message carries must be what its rows say.
-fn check_carried(id: i64, queue: &str, attempts: i64, place: &Place, report: &mut Report) {
+/// The counters of a message must match its attempt rows.
+fn check_carried(id: i64, queue: &str, attempts: i64, place: &Location, report: &mut Report) {
     let name = &place.name;
     if i64::from(place.attempts) != attempts {
         report.add(
@@ -163,27 +163,28 @@ fn check_carried(id: i64, queue: &str, attempts: i64, place: &Place, report: &mu
     }
 }
 
-async fn collect_runs(
+async fn collect_batches(
     connection: &mut SqliteConnection,
-    places: &mut Places,
+    places: &mut Locations,
     report: &mut Report,
 ) -> Result<()> {
-    let runs: Vec<(i64, String, String, String, String)> = sqlx::query_as(sql!("doctor_runs"))
-        .fetch_all(connection)
-        .await?;
-    for (run, queue, ids, tries, attempts) in runs {
-        let name = format!("ready run {run}");
-        let Some(entries) = take_apart(&name, [&ids, &tries, &attempts], report) else {
+    let batches: Vec<(i64, String, String, String, String)> =
+        sqlx::query_as(sql!("doctor_batches"))
+            .fetch_all(connection)
+            .await?;
+    for (batch, queue, ids, tries, attempts) in batches {
+        let name = format!("ready batch {batch}");
+        let Some(entries) = parse_entries(&name, [&ids, &tries, &attempts], report) else {
             continue;
         };
-        if entries.len() > RUN_MESSAGES_MAX {
+        if entries.len() > BATCH_MESSAGES_MAX {
             report.add(
-                "run_length",
+                "batch_length",
                 format!(
-                    "{name} holds {} messages, more than {RUN_MESSAGES_MAX}",
+                    "{name} holds {} messages, more than {BATCH_MESSAGES_MAX}",
                     entries.len()
                 ),
-                "harmless: it is taken apart as it is claimed",
+                "harmless: a claim splits it",
                 None,
             );
         }
@@ -194,7 +195,7 @@ async fn collect_runs(
 
 async fn collect_leases(
     connection: &mut SqliteConnection,
-    places: &mut Places,
+    places: &mut Locations,
     report: &mut Report,
 ) -> Result<()> {
     type Columns = (i64, String, String, String, String, String);
@@ -203,7 +204,7 @@ async fn collect_leases(
         .await?;
     for (fence, queue, ids, tries, attempts, begun) in leases {
         let name = format!("lease {fence}");
-        let Some(entries) = take_apart(&name, [&ids, &tries, &attempts], report) else {
+        let Some(entries) = parse_entries(&name, [&ids, &tries, &attempts], report) else {
             continue;
         };
         let begun = rows::numbers(&|| name.clone(), &begun).unwrap_or_default();
@@ -213,7 +214,7 @@ async fn collect_leases(
         for id in strangers {
             report.add(
                 "begun",
-                format!("{name} says message {id} has begun, but does not hold it"),
+                format!("{name} lists message {id} as begun, but does not hold it"),
                 format!("remove {id} from `begun` of the lease with fence {fence}"),
                 Some(MessageId(*id)),
             );
@@ -223,18 +224,18 @@ async fn collect_leases(
     Ok(())
 }
 
-async fn collect_singles(connection: &mut SqliteConnection, places: &mut Places) -> Result<()> {
+async fn collect_singles(connection: &mut SqliteConnection, places: &mut Locations) -> Result<()> {
     let singles: Vec<(String, i64, String, i64)> = sqlx::query_as(sql!("doctor_singles"))
         .fetch_all(connection)
         .await?;
     for (name, id, queue, attempts) in singles {
-        let entry = Entry::new(id, 0, attempts)?;
-        file(places, &name, Kind::Parked, &queue, &[entry]);
+        let entry = rows::entry(id, 0, attempts)?;
+        file(places, &name, Kind::Held, &queue, &[entry]);
     }
     Ok(())
 }
 
-fn take_apart(name: &str, arrays: [&str; 3], report: &mut Report) -> Option<Vec<Entry>> {
+fn parse_entries(name: &str, arrays: [&str; 3], report: &mut Report) -> Option<Vec<Entry>> {
     let [ids, tries, attempts] = arrays;
     match rows::entries(&|| name.to_owned(), ids, tries, attempts) {
         Ok(entries) if entries.is_empty() => {
@@ -260,9 +261,9 @@ fn take_apart(name: &str, arrays: [&str; 3], report: &mut Report) -> Option<Vec<
     }
 }
 
-fn file(places: &mut Places, name: &str, kind: Kind, queue: &str, entries: &[Entry]) {
+fn file(places: &mut Locations, name: &str, kind: Kind, queue: &str, entries: &[Entry]) {
     for entry in entries {
-        places.entry(entry.id.0).or_default().push(Place {
+        places.entry(entry.id.0).or_default().push(Location {
             name: name.to_owned(),
             kind,
             queue: queue.to_owned(),
@@ -273,7 +274,7 @@ fn file(places: &mut Places, name: &str, kind: Kind, queue: &str, entries: &[Ent
 
 async fn check_leftovers(
     connection: &mut SqliteConnection,
-    places: Places,
+    places: Locations,
     report: &mut Report,
 ) -> Result<()> {
     let known: Vec<(i64, String)> = sqlx::query_as(sql!("doctor_known"))
@@ -285,19 +286,20 @@ async fn check_leftovers(
         let names: Vec<&str> = found.iter().map(|place| place.name.as_str()).collect();
         let names = names.join(", ");
         let message = Some(MessageId(id));
-        match known.contains_key(&id) {
-            true => report.add(
+        if known.contains_key(&id) {
+            report.add(
                 "place",
                 format!("message {id} is delivered, but also in {names}"),
                 format!("stop the workers and remove {id} from {names}: delivered is final"),
                 message,
-            ),
-            false => report.add(
+            )
+        } else {
+            report.add(
                 "unknown",
                 format!("{names} holds message {id}, which does not exist"),
                 format!("remove {id} from {names}, or restore table `message` from a backup"),
                 message,
-            ),
+            )
         }
     }
     Ok(())

@@ -1,19 +1,19 @@
-//! Messages, attempts, late results and audit entries cannot be changed, whoever opens the file.
+//! Messages, attempts, late results and audit entries cannot be changed, by any program that opens the file.
 
-use consign_kernel::{By, Report, Store};
+use consign_kernel::{By, Report, prelude::*};
 use jiff::SignedDuration;
 
-use crate::harness::{Bench, claim, messages, queue};
+use crate::harness::{claim, fixture, messages, queue};
 
 #[tokio::test]
 async fn what_was_recorded_cannot_be_changed() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let keyed = messages(1).remove(0).with_key("k");
     bench.store.enqueue(&[keyed]).await.unwrap();
     let lost = bench.store.claim(&claim(1)).await.unwrap().unwrap();
     bench.clock.advance(SignedDuration::from_mins(1));
     let late = [Report::delivered(lost.messages[0].message.id)];
-    bench.store.witness(lost.token, &late).await.unwrap();
+    bench.store.record_late(lost.token, &late).await.unwrap();
     bench.store.expire(1).await.unwrap();
     let by = By::new("ada", "a look around");
     bench.store.pause(&queue(), &by).await.unwrap();
@@ -47,7 +47,7 @@ async fn what_was_recorded_cannot_be_changed() {
 
 #[tokio::test]
 async fn a_key_cannot_be_stolen_by_replacing_its_message() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let keyed = messages(1).remove(0).with_key("k");
     bench.store.enqueue(&[keyed]).await.unwrap();
     let mut connection = bench.connect().await;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use consign_conformance::stage::{Maintenance, done};
 use consign_kernel::{
     By, Claim, ManualClock, MessageId, Migration, NewMessage, QueueName, QueuePolicy, RedrivePlan,
-    Report, Store,
+    Report, prelude::*,
 };
 use consign_sqlite::{
     Clock, Component, Hook, SqliteOptions, SqliteStore,
@@ -13,6 +14,7 @@ use consign_sqlite::{
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use sqlx::SqliteConnection;
 use tempfile::TempDir;
 
 /// Writes down what was settled.
@@ -50,6 +52,37 @@ impl Hook for Shop {
         for attempt in attempts {
             sqlx::query("INSERT INTO sent (id) VALUES (?1)")
                 .bind(attempt.entry.id.0)
+                .execute(&mut *work.connection)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The first message is needed for ever.
+    async fn needed(
+        &self,
+        _connection: &mut SqliteConnection,
+        (first, last): (MessageId, MessageId),
+        _at: Timestamp,
+    ) -> Result<Vec<MessageId>> {
+        let is_within = |id: &MessageId| (first..=last).contains(id);
+        Ok([MessageId(1)].into_iter().filter(is_within).collect())
+    }
+
+    async fn departed(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
+        for id in ids {
+            sqlx::query("DELETE FROM sent WHERE id = ?1")
+                .bind(id.0)
+                .execute(&mut *work.connection)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn forgotten(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
+        for id in ids {
+            sqlx::query("INSERT INTO sent (id) VALUES (-?1)")
+                .bind(id.0)
                 .execute(&mut *work.connection)
                 .await?;
         }
@@ -122,7 +155,7 @@ async fn an_app_is_installed_into_a_process_at_work() {
     assert_eq!(refused.code(), "app_not_enabled");
 }
 
-/// Redrives and expiry go on in the other queues; a redrive that comes to the app's queue waits for a process that has it.
+/// Redrives and expiry go on in the other queues; a redrive that reaches the app's queue waits for a process that has it.
 #[tokio::test]
 async fn a_process_without_the_app_goes_on_with_other_queues() {
     let file = File::new();
@@ -192,9 +225,133 @@ async fn an_app_purges_finished_messages_under_an_audit_entry() {
     assert!(store.explain(done).await.unwrap().is_some());
     purge(&store, &[done]).await.unwrap();
     assert_eq!(store.explain(done).await.unwrap(), None);
+    let history = store.queue_history().await.unwrap();
+    let history = history.iter().find(|history| history.queue == mail());
+    let history = history.unwrap();
+    let totals = (history.enqueued, history.delivered, history.departed);
+    assert_eq!((history.messages, totals), (1, (2, 1, 1)));
     let audit = store.audit(None, None, 10).await.unwrap();
     let purges = audit.iter().filter(|entry| entry.action == "purge");
     assert_eq!(purges.count(), 1);
     assert_eq!(enqueue(&store, mail()).await.0, alive.0 + 1);
     assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+/// The app may purge what it needs no more while others leave.
+#[tokio::test]
+async fn an_app_purges_while_messages_leave() {
+    let file = File::new();
+    let store = file.with_the_app().await;
+    let policy = QueuePolicy {
+        keep_ms: Some(0),
+        ..QueuePolicy::default()
+    };
+    let other: QueueName = "default".parse().unwrap();
+    let mut sent = Vec::new();
+    for queue in [mail(), other] {
+        store.put_queue(&queue, &policy, &by()).await.unwrap();
+        for _ in 0..2 {
+            let id = enqueue(&store, queue.clone()).await;
+            let lease = store.claim(&Claim::new(queue.clone(), "w", 1)).await;
+            let token = lease.unwrap().unwrap().token;
+            store.settle(token, &[Report::delivered(id)]).await.unwrap();
+            sent.push(id);
+        }
+    }
+    let shared: Arc<dyn consign_kernel::Store> = Arc::new(store.clone());
+    let maintenance = consign_conformance::stage::Maintenance::lease(&shared).await;
+    let departure = maintenance.begin_of(3).await;
+    maintenance.archive(&departure).await;
+    maintenance.step(&departure).await;
+    purge(&store, &sent[..1]).await.unwrap();
+    assert_eq!(maintenance.depart(&departure).await, 3);
+    for id in sent {
+        assert_eq!(store.explain(id).await.unwrap(), None);
+    }
+    assert_eq!(maintenance.leave().await, 0);
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+/// Delivers messages of a queue that keeps nothing, each with a key.
+async fn delivered(store: &SqliteStore, keys: &[&str]) {
+    let policy = QueuePolicy {
+        keep_ms: Some(0),
+        keep_dead_ms: Some(0),
+        keep_keys_ms: Some(0),
+        archive: false,
+        ..QueuePolicy::default()
+    };
+    store.put_queue(&mail(), &policy, &by()).await.unwrap();
+    let message = |key: &&str| NewMessage::new(mail(), json!(1)).with_key(*key);
+    let messages: Vec<_> = keys.iter().map(message).collect();
+    store.enqueue(&messages).await.unwrap();
+    let lease = store.claim(&Claim::new(mail(), "w", 10)).await.unwrap();
+    let lease = lease.unwrap();
+    let ids = lease.messages.iter().map(|c| c.message.id);
+    let reports: Vec<_> = ids.map(Report::delivered).collect();
+    store.settle(lease.token, &reports).await.unwrap();
+}
+
+async fn sent(file: &File) -> Vec<i64> {
+    let path = file.directory.path().join("queue.db");
+    let url = format!("sqlite://{}", path.display());
+    let mut connection = <SqliteConnection as sqlx::Connection>::connect(&url)
+        .await
+        .unwrap();
+    let ids = sqlx::query_scalar("SELECT id FROM sent ORDER BY id");
+    ids.fetch_all(&mut connection).await.unwrap()
+}
+
+/// What the app needs stays; its rows leave with the others, and it hears of their keys.
+#[tokio::test]
+async fn an_app_decides_what_leaves_and_follows() {
+    let file = File::new();
+    let store = file.with_the_app().await;
+    delivered(&store, &["a", "b", "c"]).await;
+    assert_eq!(sent(&file).await, [1, 2, 3]);
+    let history = store.queue_history().await.unwrap();
+    let history = history.iter().find(|it| it.queue == mail()).unwrap();
+    assert_eq!(history.may_leave, 2);
+    let shared: Arc<dyn consign_kernel::Store> = Arc::new(store.clone());
+    let maintenance = Maintenance::lease(&shared).await;
+    let departure = maintenance.begin_of(2).await;
+    assert_eq!(departure.stay, 1);
+    assert_eq!(maintenance.depart(&departure).await, 2);
+    assert_eq!(sent(&file).await, [1]);
+    assert_eq!(done(store.forget_keys(maintenance.token, 10).await), 2);
+    assert_eq!(sent(&file).await, [-3, -2, 1]);
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+/// A process without the app leaves its messages and keys alone, whatever another one has begun.
+#[tokio::test]
+async fn a_process_without_the_app_removes_nothing_of_its_queue() {
+    let file = File::new();
+    let (with, without) = (file.with_the_app().await, file.without().await);
+    delivered(&with, &["a", "b", "c"]).await;
+    let shared: Arc<dyn consign_kernel::Store> = Arc::new(without.clone());
+    let maintenance = Maintenance::lease(&shared).await;
+    assert_eq!(maintenance.leave().await, 0);
+    let begun = with
+        .begin_departure(maintenance.token, consign_kernel::DepartureCause::Age)
+        .await
+        .unwrap();
+    let consign_kernel::Step::Done(Some(departure)) = begun else {
+        panic!("two may leave: {begun:?}");
+    };
+    done(with.depart(maintenance.token, departure.id).await);
+    assert_eq!(maintenance.depart(&departure).await, 0, "they stay");
+    assert_eq!(sent(&file).await, [1, 2, 3]);
+    assert_eq!(done(without.forget_keys(maintenance.token, 10).await), 0);
+    let begun = with
+        .begin_departure(maintenance.token, consign_kernel::DepartureCause::Age)
+        .await
+        .unwrap();
+    let consign_kernel::Step::Done(Some(departure)) = begun else {
+        panic!("two may leave: {begun:?}");
+    };
+    done(with.depart(maintenance.token, departure.id).await);
+    done(with.depart(maintenance.token, departure.id).await);
+    assert_eq!(sent(&file).await, [1]);
+    assert_eq!(with.doctor().await.unwrap(), []);
 }

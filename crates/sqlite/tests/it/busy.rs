@@ -2,15 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{Certainty, Claim, Store};
+use consign_kernel::{Certainty, Claim, prelude::*};
 use consign_sqlite::SqliteStore;
 use sqlx::Connection;
 
-use crate::harness::{Bench, claim, drain, messages, queue};
+use crate::harness::{claim, drain, fixture, messages, queue};
 
 #[tokio::test]
 async fn a_database_that_stays_busy_is_unavailable_and_nothing_was_written() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let options = bench.options().busy_timeout(Duration::from_millis(50));
     let store = SqliteStore::open(&options).await.unwrap();
     let mut other = bench.connect().await;
@@ -35,7 +35,7 @@ async fn a_database_that_stays_busy_is_unavailable_and_nothing_was_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_storm_of_writers_loses_nothing() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let mut stores = Vec::new();
     for _ in 0..4 {
         stores.push(Arc::new(bench.open().await));
@@ -61,7 +61,7 @@ async fn a_storm_of_writers_loses_nothing() {
 
 #[tokio::test]
 async fn a_failing_operation_takes_nobody_with_it() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let store = &bench.store;
     let broken = "broken".parse().unwrap();
     let by = consign_kernel::By::new("ada", "breaking a queue");
@@ -70,7 +70,7 @@ async fn a_failing_operation_takes_nobody_with_it() {
         .await
         .unwrap();
     let mut connection = bench.connect().await;
-    let ghost = "INSERT INTO ready (queue, due_at, apart, ids, tries, attempts) \
+    let ghost = "INSERT INTO ready (queue, due_at, isolated, ids, tries, attempts) \
                  VALUES ('broken', 0, 0, '[999]', '[0]', '[0]')";
     sqlx::query(ghost).execute(&mut connection).await.unwrap();
 

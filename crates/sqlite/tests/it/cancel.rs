@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use consign_kernel::{Counts, Store};
+use consign_kernel::Counts;
+use consign_kernel::prelude::*;
 use tokio::time::timeout;
 
-use crate::harness::{Bench, claim, drain, messages};
+use crate::harness::{claim, drain, fixture, messages};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_operation_leaves_nothing_half_done() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let batch = messages(50);
     // Each operation is dropped a little later than the one before: at every await in turn.
     for step in 0..200 {

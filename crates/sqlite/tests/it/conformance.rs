@@ -18,9 +18,3 @@ async fn every_answer_is_the_references() {
 async fn long_walks_are_cut_and_lose_nothing() {
     consign_conformance::long_walks_are_cut_and_lose_nothing(&SqliteFactory).await;
 }
-
-mod memory {
-    use crate::harness::SqliteFactory;
-
-    consign_conformance::memory_suite!(SqliteFactory);
-}

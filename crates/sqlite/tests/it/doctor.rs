@@ -2,16 +2,16 @@
 
 use std::io::{Seek, SeekFrom, Write};
 
-use consign_kernel::{By, QueuePolicy, Store};
+use consign_kernel::{By, QueuePolicy, prelude::*};
 
 use sqlx::Connection;
 
-use crate::harness::{Bench, claim, drain, messages, queue};
+use crate::harness::{SqliteFixture, claim, drain, fixture, messages, queue};
 
 /// A store in which every table has rows: 1 delivered, 2 dead, 3 held, 4 leased, 5 and 6 ready;
-/// in the ordered queue, 7 has the turn and 8 waits.
-async fn busy_store() -> Bench {
-    let bench = Bench::new().await;
+/// in the ordered queue, 7 is the head and 8 waits.
+async fn busy_store() -> SqliteFixture {
+    let bench = fixture().await;
     let store = &bench.store;
     let by = By::new("ada", "breaking things");
     store.enqueue(&messages(1)).await.unwrap();
@@ -41,7 +41,7 @@ async fn busy_store() -> Bench {
     bench
 }
 
-/// What the doctor says after these statements, as `code: what` lines.
+/// The doctor's findings after these statements, as `code: what` lines.
 async fn after(statements: &'static str) -> String {
     let bench = busy_store().await;
     let mut connection = bench.connect().await;
@@ -137,48 +137,44 @@ async fn unequal_arrays_are_found() {
 }
 
 #[tokio::test]
-async fn a_message_out_of_turn_is_found() {
-    let found = after("UPDATE turn SET message_id = 8").await;
+async fn a_message_that_is_not_the_group_head_is_found() {
+    let found = after("UPDATE group_head SET message_id = 8").await;
     assert!(
-        found.contains("turn: message 7 is out of turn in group \"g\""),
+        found.contains("group_head: message 7 is not the head of group \"g\""),
         "{found}"
     );
-    let found = after("DELETE FROM turn").await;
+    let found = after("DELETE FROM group_head").await;
     assert!(
-        found.contains("turn: message 8 waits in group \"g\""),
+        found.contains("group_head: message 8 waits in group \"g\""),
         "{found}"
     );
-    let found = after("UPDATE turn SET message_id = 1").await;
+    let found = after("UPDATE group_head SET message_id = 1").await;
     assert!(
-        found.contains("has the turn of message 1, which is delivered"),
+        found.contains("has message 1 as its head, which is delivered"),
         "{found}"
     );
 }
 
 #[tokio::test]
-async fn a_run_longer_than_the_cap_is_found() {
-    let bench = Bench::new().await;
+async fn a_batch_longer_than_the_cap_is_found() {
+    let bench = fixture().await;
     bench.store.enqueue(&messages(201)).await.unwrap();
     assert_eq!(bench.store.doctor().await.unwrap(), []);
     let mut connection = bench.connect().await;
     let merge = "UPDATE ready SET ids = (SELECT json_group_array(id) FROM message), \
                  tries = (SELECT json_group_array(0) FROM message), \
-                 attempts = (SELECT json_group_array(0) FROM message) WHERE run = 1; \
-                 DELETE FROM ready WHERE run = 2";
+                 attempts = (SELECT json_group_array(0) FROM message) WHERE batch = 1; \
+                 DELETE FROM ready WHERE batch = 2";
     sqlx::raw_sql(merge).execute(&mut connection).await.unwrap();
     let findings = bench.store.doctor().await.unwrap();
     assert_eq!(findings.len(), 1, "{findings:?}");
-    assert_eq!(findings[0].code, "run_length");
-    assert_eq!(
-        drain(&bench.store, 150).await.len(),
-        201,
-        "harmless, as it says"
-    );
+    assert_eq!(findings[0].code, "batch_length");
+    assert_eq!(drain(&bench.store, 150).await.len(), 201, "harmless");
     assert_eq!(queue().as_str(), "default");
 }
 
 /// Overwrites every page of `table` but its first with `fill`.
-async fn overwrite(bench: &Bench, table: &str, fill: &[u8]) {
+async fn overwrite(bench: &SqliteFixture, table: &str, fill: &[u8]) {
     let mut connection = bench.connect().await;
     let pages: Vec<i64> = sqlx::query_scalar(
         "SELECT pageno FROM dbstat WHERE name = ?1 AND pagetype = 'leaf' ORDER BY pageno",
@@ -205,7 +201,7 @@ async fn overwrite(bench: &Bench, table: &str, fill: &[u8]) {
 
 #[tokio::test]
 async fn damage_is_a_finding_and_not_an_error() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     bench.store.enqueue(&messages(500)).await.unwrap();
     overwrite(&bench, "message", &[0xa5; 4000]).await;
     let findings = bench.open().await.doctor().await.unwrap();

@@ -1,9 +1,10 @@
 //! Enqueueing in the application's own transaction.
 
-use consign_kernel::{Filter, Store};
+use consign_kernel::Filter;
+use consign_kernel::prelude::*;
 use sqlx::{Connection, SqliteConnection};
 
-use crate::harness::{Bench, drain, messages};
+use crate::harness::{SqliteFixture, drain, fixture, messages};
 
 async fn orders(connection: &mut SqliteConnection) -> i64 {
     sqlx::query_scalar("SELECT count(*) FROM customer_order")
@@ -12,7 +13,7 @@ async fn orders(connection: &mut SqliteConnection) -> i64 {
         .unwrap()
 }
 
-async fn application(bench: &Bench) -> SqliteConnection {
+async fn application(bench: &SqliteFixture) -> SqliteConnection {
     let mut connection = bench.connect().await;
     sqlx::query("CREATE TABLE customer_order (id INTEGER PRIMARY KEY)")
         .execute(&mut connection)
@@ -23,7 +24,7 @@ async fn application(bench: &Bench) -> SqliteConnection {
 
 #[tokio::test]
 async fn the_message_comes_with_the_callers_commit() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let mut connection = application(&bench).await;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
     sqlx::query("INSERT INTO customer_order VALUES (1)")
@@ -48,7 +49,7 @@ async fn the_message_comes_with_the_callers_commit() {
 
 #[tokio::test]
 async fn a_transaction_begun_by_hand_will_do() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let mut connection = application(&bench).await;
     for end in ["ROLLBACK", "COMMIT"] {
         sqlx::query("BEGIN").execute(&mut connection).await.unwrap();
@@ -61,7 +62,7 @@ async fn a_transaction_begun_by_hand_will_do() {
 
 #[tokio::test]
 async fn a_refused_enqueue_leaves_the_callers_transaction_as_it_was() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let mut connection = application(&bench).await;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
     sqlx::query("INSERT INTO customer_order VALUES (1)")
@@ -77,13 +78,13 @@ async fn a_refused_enqueue_leaves_the_callers_transaction_as_it_was() {
         .unwrap_err();
     assert_eq!(error.code(), "unknown_queue");
     transaction.commit().await.unwrap();
-    assert_eq!(orders(&mut connection).await, 1, "the order stands");
+    assert_eq!(orders(&mut connection).await, 1, "the order is kept");
     assert_eq!(drain(&bench.store, 10).await, [], "the messages do not");
 }
 
 #[tokio::test]
 async fn a_write_that_fails_halfway_leaves_no_half_message() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let mut connection = application(&bench).await;
     let sabotage = "CREATE TRIGGER sabotage BEFORE INSERT ON ready \
                     BEGIN SELECT raise(ABORT, 'no room'); END";

@@ -3,25 +3,38 @@
 use std::{os::unix::process::ExitStatusExt, process::Command, time::Duration};
 
 use consign_kernel::{
-    AttemptOutcome, By, MessageId, Outcome, Redrive, RedriveState, Report, SettleAnswer, StateKind,
-    Store,
+    AttemptOutcome, By, DepartureCause, MessageId, Outcome, Redrive, RedriveState, Report,
+    SettleAnswer, StateKind, Step, Token, prelude::*,
 };
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use consign_testkit::Child;
 use jiff::SignedDuration;
 
-use crate::harness::{Bench, claim, drain, messages};
+use crate::{
+    harness::{SqliteFixture, claim, drain, fixture, messages},
+    retention,
+};
 
 /// The name of a variable that turns a test of this binary into a victim.
 const FILE: &str = "CONSIGN_TEST_VICTIM_FILE";
+/// The token of the maintenance's lease, for a victim that goes on with a departure.
+const TOKEN: &str = "CONSIGN_TEST_VICTIM_TOKEN";
 
 /// Runs a worker that takes the steps of redrives, enqueues three messages, claims and delivers them,
 /// until it dies at `point`.
-async fn die_at(bench: &Bench, point: &str) {
+async fn die_at(bench: &SqliteFixture, point: &str) {
+    run_until(bench, point, None).await;
+}
+
+/// The same, after it has taken over the lease of the maintenance and gone on with its departure.
+async fn run_until(bench: &SqliteFixture, point: &str, token: Option<Token>) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "failpoints::a_victim", "--nocapture"]);
     command.env(FILE, bench.path());
-    command.env("CONSIGN_FAIL", format!("{point}:kill"));
+    command.env("CONSIGN_FAILPOINT", format!("{point}:kill"));
+    if let Some(Token(token)) = token {
+        command.env(TOKEN, token.to_string());
+    }
     let status = Child::start(command).wait(Duration::from_secs(60)).await;
     assert_eq!(status.signal(), Some(9), "killed at {point}: {status}");
 }
@@ -34,13 +47,16 @@ async fn a_victim() {
     };
     let options = SqliteOptions::new(path).unwrap();
     let store = SqliteStore::open(&options).await.unwrap();
+    if let Ok(token) = std::env::var(TOKEN) {
+        maintain(&store, Token(token.parse().unwrap())).await;
+    }
     // A redrive the test has started is stepped; everything else happens to messages of its own.
     while store.step_redrive(2).await.unwrap().is_some() {}
     store.enqueue(&messages(3)).await.unwrap();
     drain(&store, 3).await;
 }
 
-async fn states(bench: &Bench) -> Vec<StateKind> {
+async fn states(bench: &SqliteFixture) -> Vec<StateKind> {
     let page = bench
         .store
         .list(&Default::default(), None, 10)
@@ -49,7 +65,7 @@ async fn states(bench: &Bench) -> Vec<StateKind> {
     page.items.iter().map(|listed| listed.state).collect()
 }
 
-async fn check_and_drain(bench: &Bench) {
+async fn check_and_drain(bench: &SqliteFixture) {
     assert_eq!(bench.store.doctor().await.unwrap(), []);
     // The victim went by the machine's clock; go well past its lease.
     bench
@@ -62,7 +78,7 @@ async fn check_and_drain(bench: &Bench) {
 
 #[tokio::test]
 async fn a_committed_enqueue_survives_the_death_of_its_process() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     die_at(&bench, "enqueue_committed").await;
     assert_eq!(states(&bench).await, [StateKind::Ready; 3]);
     check_and_drain(&bench).await;
@@ -70,7 +86,7 @@ async fn a_committed_enqueue_survives_the_death_of_its_process() {
 
 #[tokio::test]
 async fn a_claim_nobody_heard_of_comes_back() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     die_at(&bench, "claim_committed").await;
     assert_eq!(states(&bench).await, [StateKind::Leased; 3]);
     check_and_drain(&bench).await;
@@ -80,7 +96,7 @@ async fn a_claim_nobody_heard_of_comes_back() {
 
 #[tokio::test]
 async fn a_settle_that_did_not_commit_left_nothing() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     die_at(&bench, "settle_before_commit").await;
     assert_eq!(states(&bench).await, [StateKind::Leased; 3]);
     assert_eq!(bench.store.history(MessageId(1)).await.unwrap(), []);
@@ -89,7 +105,7 @@ async fn a_settle_that_did_not_commit_left_nothing() {
 
 #[tokio::test]
 async fn a_settle_whose_reply_was_lost_is_recorded_and_says_so_when_repeated() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     die_at(&bench, "settle_committed").await;
     assert_eq!(states(&bench).await, [StateKind::Delivered; 3]);
     let token = bench.store.history(MessageId(1)).await.unwrap()[0].token;
@@ -106,7 +122,7 @@ async fn a_settle_whose_reply_was_lost_is_recorded_and_says_so_when_repeated() {
 }
 
 /// Five dead messages and a redrive that has them all before it.
-async fn start_redrive(bench: &Bench) -> Redrive {
+async fn start_redrive(bench: &SqliteFixture) -> Redrive {
     bench.store.enqueue(&messages(5)).await.unwrap();
     let lease = bench.store.claim(&claim(5)).await.unwrap().unwrap();
     let dead = |n| Report::new(MessageId(n), Outcome::Dead);
@@ -118,7 +134,7 @@ async fn start_redrive(bench: &Bench) -> Redrive {
 }
 
 /// Finishes a redrive whose stepper died, and finds every message requeued and recorded once.
-async fn finish_redrive(bench: &Bench, moved_by_the_victim: u64) {
+async fn finish_redrive(bench: &SqliteFixture, moved_by_the_victim: u64) {
     assert_eq!(bench.store.doctor().await.unwrap(), []);
     let left = bench.store.redrives(1).await.unwrap().remove(0);
     assert_eq!(left.moved, moved_by_the_victim, "{left:?}");
@@ -138,7 +154,7 @@ async fn finish_redrive(bench: &Bench, moved_by_the_victim: u64) {
 
 #[tokio::test]
 async fn a_step_of_a_redrive_that_did_not_commit_left_nothing() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     start_redrive(&bench).await;
     die_at(&bench, "redrive_before_commit").await;
     finish_redrive(&bench, 0).await;
@@ -146,8 +162,74 @@ async fn a_step_of_a_redrive_that_did_not_commit_left_nothing() {
 
 #[tokio::test]
 async fn a_redrive_goes_on_after_the_death_of_its_stepper() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     start_redrive(&bench).await;
     die_at(&bench, "redrive_committed").await;
     finish_redrive(&bench, 2).await;
+}
+
+/// Goes on with the departure under way, by the machine's clock.
+async fn maintain(store: &SqliteStore, token: Token) {
+    let ttl = Duration::from_secs(60);
+    let leased = store.lease_maintenance("victim", Some(token), ttl).await;
+    assert_eq!(leased.unwrap(), Some(token));
+    let Step::Done(Some(departure)) = store
+        .begin_departure(token, DepartureCause::Age)
+        .await
+        .unwrap()
+    else {
+        panic!("a departure is under way");
+    };
+    while let Step::Done(progress) = store.depart(token, departure.id).await.unwrap() {
+        assert!(!progress.is_over, "killed before the end");
+    }
+}
+
+/// Kills a process in the middle of a departure of 2,500 messages, and finishes it.
+async fn depart_after_death(point: &str, removed_by_the_victim: i64) {
+    let bench = retention::forgetful().await;
+    let first = retention::maintenance(&bench).await;
+    let dead = retention::dead(&bench, 2_500).await;
+    let departure = retention::leaving(&first, 2_500).await;
+    let stays = bench.store.enqueue(&messages(1)).await.unwrap()[0].id;
+    run_until(&bench, point, Some(first.token)).await;
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+    let mut connection = bench.connect().await;
+    for statement in [
+        "SELECT 2501 - count(*) FROM message",
+        "SELECT 2500 - count(*) FROM attempt",
+        "SELECT 2500 - count(*) FROM dead",
+        "SELECT sum(messages) FROM (SELECT 0 AS messages UNION ALL SELECT messages FROM departed)",
+        "SELECT removed FROM departure",
+    ] {
+        let removed: i64 = sqlx::query_scalar(statement)
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        assert_eq!(removed, removed_by_the_victim, "{statement}");
+    }
+    // By this clock the victim's lease is over.
+    let second = retention::maintenance(&bench).await;
+    let found = second.begin().await.unwrap();
+    assert_eq!((found.id, found.messages), (departure.id, 2_500));
+    let removed = second.depart(&found).await;
+    assert_eq!(removed, 2_500 - removed_by_the_victim as u64);
+    for id in [dead[0], dead[999], dead[1_000], dead[2_499]] {
+        assert_eq!(bench.store.explain(id).await.unwrap(), None);
+    }
+    let audit = bench.store.audit(None, None, 100).await.unwrap();
+    let entries = audit.iter().filter(|entry| entry.action == "depart");
+    assert_eq!(entries.count(), 1, "one departure, two processes");
+    assert_eq!(drain(&bench.store, 10).await, [stays]);
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_step_of_a_departure_that_did_not_commit_removed_nothing() {
+    depart_after_death("before_commit:depart", 0).await;
+}
+
+#[tokio::test]
+async fn a_departure_goes_on_after_the_death_of_its_process() {
+    depart_after_death("depart_committed", 1_000).await;
 }

@@ -1,12 +1,12 @@
 //! Limits of the store's own making or keeping.
 
-use consign_kernel::{Filter, PAGE_ENTRIES_MAX, Store};
+use consign_kernel::{Filter, PAGE_ENTRIES_MAX, prelude::*};
 
-use crate::harness::{Bench, drain, messages};
+use crate::harness::{drain, fixture, messages};
 
 #[tokio::test]
 async fn a_page_is_no_longer_than_the_kernel_allows() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let count = PAGE_ENTRIES_MAX as usize + 1;
     bench.store.enqueue(&messages(count)).await.unwrap();
     let filter = Filter::default();

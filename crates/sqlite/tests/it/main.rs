@@ -8,12 +8,12 @@ mod cancel;
 mod conformance;
 mod doctor;
 mod enqueue_in;
-#[cfg(feature = "failpoints")]
+mod erase;
 mod failpoints;
 mod harness;
 mod limits;
-mod memory;
 mod migrate;
 mod plans;
 mod processes;
+mod retention;
 mod wait;

@@ -1,6 +1,6 @@
 //! The schema: forward only, twice, at once, and refused where it does not fit.
 
-use consign_kernel::{Store, with_causes};
+use consign_kernel::{prelude::*, with_causes};
 use consign_sqlite::{SqliteOptions, SqliteStore, migrate, status};
 use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
@@ -182,7 +182,7 @@ async fn a_file_that_is_no_database_is_refused() {
 #[tokio::test]
 async fn the_file_and_its_log_are_their_owners_only() {
     use std::os::unix::fs::PermissionsExt as _;
-    let bench = crate::harness::Bench::new().await;
+    let bench = crate::harness::fixture().await;
     bench
         .store
         .enqueue(&crate::harness::messages(1))

@@ -2,15 +2,15 @@
 
 use std::{collections::BTreeSet, process::Command, sync::Arc, time::Duration};
 
-use consign_kernel::Store;
+use consign_kernel::prelude::*;
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use consign_testkit::Child;
 
-use crate::harness::{Bench, drain, messages};
+use crate::harness::{drain, fixture, messages};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_tasks_over_three_instances_share_without_overlap() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     bench.store.enqueue(&messages(1_000)).await.unwrap();
     let mut stores = Vec::new();
     for _ in 0..3 {
@@ -35,7 +35,7 @@ const FILE: &str = "CONSIGN_TEST_WORKER_FILE";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_share_a_file_without_overlap() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     // Processes share the machine's clock, not the test's.
     let options = bench.options().clock(Clock::System);
     let store = SqliteStore::open(&options).await.unwrap();

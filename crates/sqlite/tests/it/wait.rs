@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use consign_kernel::{By, QueuePolicy, Store};
+use consign_kernel::{By, QueuePolicy, prelude::*};
 use consign_sqlite::SqliteStore;
 use jiff::SignedDuration;
 use tokio::time::{Instant, timeout};
 
-use crate::harness::{Bench, messages, queue};
+use crate::harness::{fixture, messages, queue};
 
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn an_enqueue_wakes_who_waits() {
-    let bench = Bench::new().await;
-    // Nobody finds it by looking: only the wake-up can tell.
+    let bench = fixture().await;
+    // Polling does not find it: only the wake-up can.
     let options = bench.options().poll_interval(LONG);
     let store = SqliteStore::open(&options).await.unwrap();
     let queue = queue();
@@ -29,9 +29,9 @@ async fn an_enqueue_wakes_who_waits() {
 
 #[tokio::test]
 async fn an_enqueue_of_another_instance_is_noticed() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let other = bench.open().await;
-    // The same for a queue that does not want to be told.
+    // The same for a queue without `notify`.
     let by = By::new("ada", "quiet, please");
     let quiet = QueuePolicy {
         notify: false,
@@ -50,7 +50,7 @@ async fn an_enqueue_of_another_instance_is_noticed() {
 
 #[tokio::test]
 async fn a_wait_without_work_ends_in_time() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let later = messages(1).remove(0).with_delay(Duration::from_secs(3_600));
     bench.store.enqueue(&[later]).await.unwrap();
     let begun = Instant::now();

@@ -5,6 +5,6 @@ use consign_testkit::HonestBroker;
 #[tokio::main]
 async fn main() {
     HonestBroker::serve_if_told().await;
-    eprintln!("HONEST_BROKER_LISTEN says where to listen, HONEST_BROKER_JOURNAL where to remember");
+    eprintln!("set HONEST_BROKER_LISTEN to an address and HONEST_BROKER_JOURNAL to a file");
     std::process::exit(2);
 }

@@ -20,7 +20,7 @@ pub(super) const EXECUTED: &str = r#"{"event":"executed""#;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum BrokerEvent {
-    /// Somebody told it how to behave.
+    /// Its behaviour was set.
     Told {
         /// How.
         manner: BrokerManner,
@@ -47,11 +47,11 @@ pub enum BrokerEvent {
         /// The answer, sent or not.
         answer: String,
     },
-    /// Somebody asked what became of a key.
+    /// The status of a key was requested.
     Asked {
         /// The key.
         key: String,
-        /// Whether it was known and told.
+        /// Whether it was known and answered.
         was_told: bool,
     },
 }
@@ -63,7 +63,7 @@ pub struct Tally {
     pub sends: usize,
     /// How often it was executed.
     pub executions: usize,
-    /// How often somebody asked for it.
+    /// How often it was requested.
     pub queries: usize,
 }
 
@@ -158,9 +158,9 @@ impl BrokerJournal {
 
 /// The end of the file, where events are added.
 #[derive(Debug)]
-pub(super) struct Pen(File);
+pub(super) struct JournalWriter(File);
 
-impl Pen {
+impl JournalWriter {
     pub(super) fn at(path: &Path) -> Self {
         let file = OpenOptions::new().create(true).append(true).open(path);
         Self(file.expect("open the broker's journal"))

@@ -8,7 +8,7 @@ use super::step::{STEP_TAG, Step};
 /// The price of everything that names none.
 const PRICE: &str = "146.125";
 
-/// An order. Numbers stay text: what is executed is what was asked for, digit by digit.
+/// An order. Numbers stay text: what is executed is what was ordered, digit by digit.
 #[derive(Debug, Deserialize)]
 pub(super) struct Order<'b> {
     order_id: Option<String>,

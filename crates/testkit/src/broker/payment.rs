@@ -24,7 +24,7 @@ impl Payment {
         serde_json::from_str(body).map_err(|error| error.to_string())
     }
 
-    /// What the payment says about its nth send, from 0.
+    /// The step that the payment selects for its nth send, from 0.
     pub(super) fn step(&self, send: usize) -> Result<Option<Step>, String> {
         let steps = self.payload.steps.iter();
         let steps = steps.filter_map(|step| step.strip_prefix(STEP_TAG));
@@ -37,7 +37,7 @@ impl Payment {
     }
 
     /// The answer after it was paid: under a reference of its own if all of it was, under none if
-    /// nothing was said to be, and otherwise under the reference that was asked for.
+    /// nothing was to be executed, and otherwise under the requested reference.
     pub(super) fn executed(&self, what: &str, number: usize) -> String {
         let reference = match what {
             "0" => None,

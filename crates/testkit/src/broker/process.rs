@@ -15,9 +15,9 @@ use tokio::{
 };
 
 use super::{
-    journal::{BrokerEvent, BrokerJournal, Pen},
+    journal::{BrokerEvent, BrokerJournal, JournalWriter},
     step::{BrokerManner, Step},
-    ware::{self, Ware},
+    submission::{self, Submission},
     wire::{self, Reply, Request},
 };
 
@@ -25,7 +25,7 @@ use super::{
 pub(super) const LISTEN: &str = "HONEST_BROKER_LISTEN";
 /// The file it remembers by.
 pub(super) const JOURNAL: &str = "HONEST_BROKER_JOURNAL";
-/// Where it is told how to behave.
+/// The path that sets its behaviour.
 pub(super) const CONTROL: &str = "/control";
 
 const UNREADABLE: &str = "<html>this is not what you were looking for</html>";
@@ -37,7 +37,7 @@ struct Broker {
 }
 
 struct Memory {
-    pen: Pen,
+    pen: JournalWriter,
     /// How often a key was sent.
     sends: BTreeMap<String, usize>,
     /// The body a key was first sent with.
@@ -48,7 +48,7 @@ struct Memory {
     in_flight: usize,
 }
 
-/// Serves until it is killed, if the environment says that this program is the broker.
+/// Serves until it is killed, if the environment makes this program the broker.
 pub(super) async fn serve_if_told() {
     let (Ok(listen), Some(journal)) = (std::env::var(LISTEN), std::env::var_os(JOURNAL)) else {
         return;
@@ -61,14 +61,14 @@ pub(super) async fn serve_if_told() {
             continue;
         };
         let broker = Arc::clone(&broker);
-        tokio::spawn(async move { broker.talk(stream).await });
+        tokio::spawn(async move { broker.serve_connection(stream).await });
     }
 }
 
 impl Broker {
     fn remembering(path: &Path) -> Self {
         let mut memory = Memory {
-            pen: Pen::at(path),
+            pen: JournalWriter::at(path),
             sends: BTreeMap::new(),
             bodies: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -88,13 +88,13 @@ impl Broker {
         }
     }
 
-    async fn talk(&self, stream: TcpStream) {
+    async fn serve_connection(&self, stream: TcpStream) {
         let mut stream = BufReader::new(stream);
         while let Some(request) = wire::read(&mut stream).await {
             let (reply, is_order) = match (request.method.as_str(), request.target.as_str()) {
-                ("PUT", CONTROL) => (self.be_told(&request), false),
+                ("PUT", CONTROL) => (self.set_manner(&request), false),
                 ("POST", _) => (self.take(request).await, true),
-                ("GET", _) => (self.tell(&request), false),
+                ("GET", _) => (self.status(&request), false),
                 _ => (Reply::json(405, "{}".into()), false),
             };
             let goes_on = wire::write(&mut stream, reply).await;
@@ -107,7 +107,7 @@ impl Broker {
         }
     }
 
-    fn be_told(&self, request: &Request) -> Reply {
+    fn set_manner(&self, request: &Request) -> Reply {
         let manner: BrokerManner = match serde_json::from_str(&request.body) {
             Ok(manner) => manner,
             Err(error) => return Reply::json(400, format!("{:?}", error.to_string())),
@@ -121,7 +121,7 @@ impl Broker {
     }
 
     /// What became of a key: the last part of the path.
-    fn tell(&self, request: &Request) -> Reply {
+    fn status(&self, request: &Request) -> Reply {
         let key = request.target.rsplit('/').next().unwrap_or_default();
         let key = wire::decode(key);
         let (is_willing, is_open) = {
@@ -137,7 +137,7 @@ impl Broker {
             });
             match (is_willing, answer) {
                 (false, _) => Reply::json(501, "{}".into()),
-                (true, None) => Reply::json(404, ware::unknown(&request.target, is_pending)),
+                (true, None) => Reply::json(404, submission::unknown(&request.target, is_pending)),
                 (true, Some(answer)) => Reply::json(200, answer),
             }
         })
@@ -168,7 +168,7 @@ impl Broker {
         if is_other && manner.dedupes {
             return Reply::json(409, r#"{"error":"another order has this key"}"#.into());
         }
-        let order = match Ware::parse(&request.target, &request.body) {
+        let order = match Submission::parse(&request.target, &request.body) {
             Ok(order) => order,
             Err(error) => return Reply::json(422, format!("{{\"error\":{error:?}}}")),
         };
@@ -181,7 +181,7 @@ impl Broker {
     }
 
     /// Executes an order unless its key was executed before and that counts; the answer.
-    fn execute(&self, key: &str, order: &Ware<'_>, qty: &str, dedupes: bool) -> String {
+    fn execute(&self, key: &str, order: &Submission<'_>, qty: &str, dedupes: bool) -> String {
         self.remember(|memory| {
             match memory.answers.get(key) {
                 Some(answer) if dedupes => return answer.clone(),
@@ -198,7 +198,12 @@ impl Broker {
     }
 
     fn remember<T>(&self, with: impl FnOnce(&mut Memory) -> T) -> T {
-        with(&mut self.memory.lock().expect("nobody panics with it"))
+        with(
+            &mut self
+                .memory
+                .lock()
+                .expect("invariant: no panic under this lock"),
+        )
     }
 }
 
@@ -227,7 +232,7 @@ impl Memory {
 /// Plays a step.
 async fn act(
     step: Step,
-    order: &Ware<'_>,
+    order: &Submission<'_>,
     request: &Request,
     execute: impl Fn(&str) -> String,
 ) -> Reply {

@@ -13,11 +13,11 @@ pub(super) const STEP_TAG: &str = "broker:";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Step {
-    /// Executes the order and says so.
+    /// Executes the order and answers so.
     Fill,
-    /// Executes this much of it and says so; of a payment, under this reference.
+    /// Executes this much of it and answers so; of a payment, under this reference.
     Partial(String),
-    /// Says that it is done, with nothing executed; of a payment, paid under no reference.
+    /// Answers that it is done, with nothing executed; of a payment, paid under no reference.
     Nothing,
     /// Executes it after this long.
     Slow(Duration),
@@ -123,7 +123,7 @@ pub struct BrokerManner {
     pub is_open: bool,
     /// Whether a key is executed once only.
     pub dedupes: bool,
-    /// Whether it tells what became of a key.
+    /// Whether it answers status requests.
     pub answers_queries: bool,
 }
 

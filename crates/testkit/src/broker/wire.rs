@@ -88,7 +88,7 @@ pub(super) async fn write(stream: &mut BufReader<TcpStream>, reply: Reply) -> bo
             stream.write_all(text.as_bytes()).await.is_ok()
         }
         Reply::Silence => {
-            // Ends when the other side closes; anything it says meanwhile is not listened to.
+            // Ends when the other side closes; its input meanwhile is discarded.
             let mut ignored = [0; 1024];
             while matches!(stream.read(&mut ignored).await, Ok(1..)) {}
             false

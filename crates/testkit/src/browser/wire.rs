@@ -16,7 +16,7 @@ pub(super) fn request(at: SocketAddr, method: &str, path: &str, body: Option<&Va
     )
 }
 
-/// Sends a command; the error is what the driver said.
+/// Sends a command; the error is the driver's.
 pub(super) async fn send(
     at: SocketAddr,
     method: &str,

@@ -8,7 +8,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::{Traffic, Weather};
+use super::{ProxyMode, Traffic};
 
 const BUFFER_BYTES: usize = 16 * 1024;
 
@@ -18,7 +18,7 @@ pub(super) struct Link {
     cut_count: u64,
     /// The number of times connections were stranded by then.
     strand_count: u64,
-    weather: watch::Sender<Weather>,
+    weather: watch::Sender<ProxyMode>,
     traffic: watch::Sender<Traffic>,
 }
 
@@ -31,7 +31,7 @@ enum Direction {
 impl Link {
     pub(super) fn new(
         cut_count: u64,
-        weather: watch::Sender<Weather>,
+        weather: watch::Sender<ProxyMode>,
         traffic: watch::Sender<Traffic>,
     ) -> Self {
         traffic.send_modify(|traffic| {
@@ -87,11 +87,11 @@ impl Link {
         if !delay.is_zero() {
             sleep(delay).await;
         }
-        let is_withheld = |weather: &Weather| {
+        let is_withheld = |weather: &ProxyMode| {
             weather.strand_count != self.strand_count || direction.is_withheld(weather)
         };
         if is_withheld(&weather.borrow()) {
-            let _withheld = Withheld::new(&self.traffic, direction, count);
+            let _withheld = WithheldBytes::new(&self.traffic, direction, count);
             // The link holds a sender, so waiting ends only by the condition.
             let passed = weather.wait_for(|weather| !is_withheld(weather)).await;
             debug_assert!(passed.is_ok());
@@ -106,7 +106,7 @@ impl Drop for Link {
 }
 
 impl Direction {
-    fn is_withheld(self, weather: &Weather) -> bool {
+    fn is_withheld(self, weather: &ProxyMode) -> bool {
         match self {
             Direction::Requests => weather.requests_withheld,
             Direction::Replies => weather.replies_withheld,
@@ -122,13 +122,13 @@ impl Direction {
 }
 
 /// Bytes counted as withheld until delivered, or until their connection is gone.
-struct Withheld<'a> {
+struct WithheldBytes<'a> {
     traffic: &'a watch::Sender<Traffic>,
     direction: Direction,
     count: usize,
 }
 
-impl<'a> Withheld<'a> {
+impl<'a> WithheldBytes<'a> {
     fn new(traffic: &'a watch::Sender<Traffic>, direction: Direction, count: usize) -> Self {
         traffic.send_modify(|traffic| *direction.withheld_bytes(traffic) += count);
         Self {
@@ -139,7 +139,7 @@ impl<'a> Withheld<'a> {
     }
 }
 
-impl Drop for Withheld<'_> {
+impl Drop for WithheldBytes<'_> {
     fn drop(&mut self) {
         self.traffic
             .send_modify(|traffic| *self.direction.withheld_bytes(traffic) -= self.count);

@@ -31,7 +31,7 @@ impl NatsServer {
                 Err(output) => log = output,
             }
         }
-        panic!("nats-server did not start; it said:\n{log}");
+        panic!("nats-server did not start; its output:\n{log}");
     }
 
     /// Where it listens.
@@ -49,7 +49,7 @@ impl NatsServer {
         self.daemon.kill9();
     }
 
-    /// Asks it to end (SIGTERM) and returns when it is gone.
+    /// Stops it (SIGTERM) and returns when it has ended.
     pub async fn terminate(&mut self) {
         self.daemon.terminate().await;
     }
@@ -58,7 +58,7 @@ impl NatsServer {
     pub async fn start_again(&mut self) {
         self.daemon = run(&self.directory);
         if let Err(log) = self.daemon.accepts(self.address).await {
-            panic!("nats-server did not return; it said:\n{log}");
+            panic!("nats-server did not return; its output:\n{log}");
         }
     }
 
@@ -94,7 +94,7 @@ pub struct NatsCluster {
 }
 
 impl NatsCluster {
-    /// Starts three empty servers that know each other.
+    /// Starts a cluster of three empty servers.
     pub async fn start() -> Self {
         let mut log = String::new();
         for _ in 0..START_ATTEMPTS_MAX {
@@ -103,7 +103,7 @@ impl NatsCluster {
                 Err(output) => log = output,
             }
         }
-        panic!("the nats cluster did not start; a node said:\n{log}");
+        panic!("the nats cluster did not start; the output of a node:\n{log}");
     }
 
     async fn try_start() -> Result<Self, String> {

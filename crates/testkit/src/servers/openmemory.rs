@@ -28,7 +28,7 @@ pub struct OpenMemory {
 }
 
 impl OpenMemory {
-    /// The key it wants.
+    /// Its API key.
     pub const KEY: &str = "om-test-key";
 
     /// Starts an empty server that keeps texts as they are.
@@ -56,7 +56,7 @@ impl OpenMemory {
                 Err(output) => log = output,
             }
         }
-        panic!("openmemory did not start; it said:\n{log}");
+        panic!("openmemory did not start; its output:\n{log}");
     }
 
     /// Where it is, such as `http://127.0.0.1:20000`.
@@ -69,7 +69,7 @@ impl OpenMemory {
         self.daemon.id()
     }
 
-    /// Asks it to end and waits until it has.
+    /// Stops it and waits until it has ended.
     pub async fn stop(&mut self) {
         self.daemon.terminate().await;
     }
@@ -99,7 +99,7 @@ impl OpenMemory {
     pub async fn restart(&mut self) {
         self.daemon = spawn(&self.directory, self.address, &self.settings);
         let started = self.daemon.accepts(self.address).await;
-        started.unwrap_or_else(|log| panic!("openmemory did not start again; it said:\n{log}"));
+        started.unwrap_or_else(|log| panic!("openmemory did not start again; its output:\n{log}"));
     }
 }
 
@@ -110,7 +110,7 @@ fn owned(settings: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn spawn(directory: &TempDir, address: SocketAddr, settings: &[(String, String)]) -> Daemon {
     let installed = env::var_os("CONSIGN_TEST_OPENMEMORY")
-        .expect("CONSIGN_TEST_OPENMEMORY: run scripts/test, which installs openmemory");
+        .expect("CONSIGN_TEST_OPENMEMORY: run scripts/test --all, which installs openmemory");
     let main =
         PathBuf::from(installed).join("node_modules/openmemory-backend/dist/server/index.js");
     let at = |name: &str| directory.path().join(name);

@@ -36,7 +36,7 @@ impl RabbitmqServer {
 
     /// Starts an empty server with more lines in its configuration: `max_message_size = 65536`.
     ///
-    /// If they say `ssl_options`, it speaks TLS too, at [`tls_address`](Self::tls_address).
+    /// With `ssl_options` it serves TLS too, at [`tls_address`](Self::tls_address).
     pub async fn start_with(configuration: &str) -> Self {
         let mut log = String::new();
         for _ in 0..START_ATTEMPTS_MAX {
@@ -45,7 +45,7 @@ impl RabbitmqServer {
                 Err(output) => log = output,
             }
         }
-        panic!("rabbitmq-server did not start; it said:\n{log}");
+        panic!("rabbitmq-server did not start; its output:\n{log}");
     }
 
     async fn try_start(configuration: &str) -> Result<Self, String> {
@@ -94,7 +94,7 @@ impl RabbitmqServer {
         self.broker.kill9();
     }
 
-    /// Asks it to end (SIGTERM) and returns when it is gone.
+    /// Stops it (SIGTERM) and returns when it has ended.
     pub async fn terminate(&mut self) {
         self.broker.terminate().await;
     }
@@ -103,7 +103,7 @@ impl RabbitmqServer {
     pub async fn start_again(&mut self) {
         self.broker = spawn_broker(&self.directory, self.ports);
         if let Err(log) = self.until_ready().await {
-            panic!("rabbitmq-server did not return; it said:\n{log}");
+            panic!("rabbitmq-server did not return; its output:\n{log}");
         }
     }
 
@@ -120,9 +120,10 @@ impl RabbitmqServer {
 }
 
 fn configure(directory: &TempDir, ports: Ports, more: &str) {
-    let tls = match more.contains("ssl_options") {
-        true => format!("listeners.ssl.1 = {}", ports.tls),
-        false => String::new(),
+    let tls = if more.contains("ssl_options") {
+        format!("listeners.ssl.1 = {}", ports.tls)
+    } else {
+        String::new()
     };
     let configuration = format!(
         "listeners.tcp.1 = {}\n\
@@ -165,7 +166,7 @@ fn spawn_broker(directory: &TempDir, ports: Ports) -> Daemon {
         .env("RABBITMQ_PID_FILE", pid_file(directory))
         .env("RABBITMQ_CONFIG_FILE", path("rabbitmq.conf"))
         .env("RABBITMQ_ENABLED_PLUGINS_FILE", path("plugins"))
-        // What the machine's own RabbitMQ is told must not reach this one.
+        // Settings of the machine's own RabbitMQ must not reach this one.
         .env("RABBITMQ_CONF_ENV_FILE", path("none"))
         .env("RABBITMQ_ADVANCED_CONFIG_FILE", path("none"))
         .env_remove("NOTIFY_SOCKET")
@@ -181,8 +182,9 @@ fn pid_file(directory: &TempDir) -> PathBuf {
 /// Debian's command insists on a user of its own; the script behind it does not.
 fn script() -> PathBuf {
     let behind = PathBuf::from("/usr/lib/rabbitmq/bin/rabbitmq-server");
-    match behind.is_file() {
-        true => behind,
-        false => program("rabbitmq-server"),
+    if behind.is_file() {
+        behind
+    } else {
+        program("rabbitmq-server")
     }
 }

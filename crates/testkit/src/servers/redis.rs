@@ -46,7 +46,7 @@ impl RedisServer {
                 Err(output) => log = output,
             }
         }
-        panic!("redis-server did not start; it said:\n{log}");
+        panic!("redis-server did not start; its output:\n{log}");
     }
 
     /// The same, listening with TLS only; the options name the certificates.
@@ -78,7 +78,7 @@ impl RedisServer {
             &self.options,
         );
         if let Err(log) = self.daemon.accepts(self.address).await {
-            panic!("redis-server did not return; it said:\n{log}");
+            panic!("redis-server did not return; its output:\n{log}");
         }
     }
 }

@@ -44,7 +44,7 @@ async fn create_parcels(url: &str) {
 
 #[tokio::test]
 async fn a_database_is_dropped_with_its_value_although_somebody_is_connected() {
-    let witness = TestDatabase::create(async |_| {}).await;
+    let second = TestDatabase::create(async |_| {}).await;
     let database = TestDatabase::create(create_parcels).await;
     assert_eq!(parcels(database.url()).await, 1);
     let _connected = connect(database.url()).await;
@@ -53,7 +53,7 @@ async fn a_database_is_dropped_with_its_value_although_somebody_is_connected() {
 
     let left: Option<i32> = sqlx::query_scalar("SELECT 1 FROM pg_database WHERE datname = $1")
         .bind(name)
-        .fetch_optional(&mut connect(witness.url()).await)
+        .fetch_optional(&mut connect(second.url()).await)
         .await
         .unwrap();
     assert_eq!(left, None);

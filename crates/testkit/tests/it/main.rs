@@ -4,6 +4,7 @@
 
 mod broker;
 mod database;
+mod file;
 mod pgbouncer;
 mod process;
 mod proxy;

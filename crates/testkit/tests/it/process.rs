@@ -78,7 +78,7 @@ async fn kill9_gives_no_chance_to_clean_up_and_terminate_does() {
     assert_eq!(asked.wait(Duration::from_secs(10)).await.code(), Some(3));
 }
 
-/// Only Linux tells in a file that a process is stopped.
+/// Only Linux has a file with the state of a process.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_paused_child_goes_on_where_it_was_when_resumed() {

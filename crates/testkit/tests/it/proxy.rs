@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// A server that answers every request with itself, and tells what it has received.
+/// An echo server that records what it has received.
 async fn echo_server() -> (SocketAddr, mpsc::UnboundedReceiver<Vec<u8>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -18,7 +18,7 @@ async fn echo_server() -> (SocketAddr, mpsc::UnboundedReceiver<Vec<u8>>) {
             tokio::spawn(async move {
                 let mut buffer = [0; 64];
                 while let Ok(count @ 1..) = stream.read(&mut buffer).await {
-                    // Not every test wants to know.
+                    // Not every test reads it.
                     sender.send(buffer[..count].to_vec()).ok();
                     stream.write_all(&buffer[..count]).await.unwrap();
                 }
@@ -106,7 +106,10 @@ async fn swallowed_requests_reach_the_server_on_resume() {
     proxy.swallow_requests();
     client.write_all(b"ping").await.unwrap();
     proxy.request_withheld().await;
-    assert!(received.try_recv().is_err(), "the server knows nothing");
+    assert!(
+        received.try_recv().is_err(),
+        "the server has received nothing"
+    );
 
     proxy.resume();
     assert_eq!(&reply(&mut client).await, b"ping");
@@ -168,9 +171,9 @@ async fn a_commit_can_be_stopped_before_its_answer() {
     });
 
     assert!(committed.is_err(), "the client saw a broken connection");
-    let mut witness = PgConnection::connect(database.url()).await.unwrap();
+    let mut observer = PgConnection::connect(database.url()).await.unwrap();
     let stored: Vec<i32> = sqlx::query_scalar("SELECT id FROM parcel")
-        .fetch_all(&mut witness)
+        .fetch_all(&mut observer)
         .await
         .unwrap();
     assert_eq!(stored, [1], "the server did commit");

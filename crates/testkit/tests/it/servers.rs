@@ -53,7 +53,7 @@ async fn a_nats_server_has_jetstream_and_returns_on_its_port() {
 async fn nodes_of_a_nats_cluster_know_each_other() {
     let mut cluster = NatsCluster::start().await;
     let address = cluster.node("node2").address();
-    eventually("node2 tells of three", PATIENCE, || async {
+    eventually("node2 lists three", PATIENCE, || async {
         let greeting = ask(address, "").await;
         let urls = greeting.split("connect_urls").nth(1).unwrap_or_default();
         urls.matches("127.0.0.1:").count() == 3

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::repository::{demand, file, files};
+use crate::repository::{demand, file, files, is_product};
 
 #[test]
 fn every_error_code_is_explained() {
@@ -26,7 +26,7 @@ fn every_error_code_is_explained() {
 #[test]
 fn every_finding_of_doctor_is_explained() {
     let mut codes = BTreeSet::new();
-    for source in files(&["sql", "rs"]) {
+    for source in files(&["sql", "rs"]).into_iter().filter(is_product) {
         let is_check = source.path.contains("postgres/sql/doctor_");
         let is_rust = source.path.starts_with("crates/sqlite/src/")
             || source.path.contains("/src/store/sqlite/");
@@ -46,7 +46,7 @@ fn every_finding_of_doctor_is_explained() {
     explained(
         "docs/operations.md",
         &codes,
-        "An operator looks a finding up at night; say what it means and how to mend it.",
+        "An operator looks a finding up at night; add its meaning and remedy.",
     );
 }
 

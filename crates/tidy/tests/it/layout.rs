@@ -1,4 +1,4 @@
-//! Blanks, READMEs, and files nobody compiles.
+//! Blanks, READMEs, and files that are not compiled.
 
 use crate::repository::{crates, demand, files, root};
 
@@ -76,7 +76,7 @@ fn integration_tests_of_a_crate_are_one_binary() {
         .filter(|path| {
             matches!(
                 path.split('/').collect::<Vec<_>>()[..],
-                ["apps" | "crates", _, "tests", _] | ["apps", _, _, "tests", _]
+                ["apps" | "crates" | "examples", _, "tests", _] | ["apps", _, _, "tests", _]
             )
         })
         .map(|path| format!("{path}: a binary of its own"))

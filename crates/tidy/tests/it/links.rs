@@ -12,7 +12,7 @@ fn relative_links_lead_somewhere() {
             }
         }
     }
-    demand(&complaints, "Mend the link, or write what it points to.");
+    demand(&complaints, "Correct the link, or write its target.");
 }
 
 /// Targets of links outside code, with their lines.

@@ -1,4 +1,4 @@
-//! House rules, checked over the files of the repository.
+//! Rules of the repository, checked over its files.
 //!
 //! A failure names the file, the line and what to do about it.
 
@@ -9,6 +9,9 @@ mod layout;
 mod links;
 mod memories;
 mod repository;
+mod requirements;
+mod sets;
 mod size;
 mod sql;
+mod structure;
 mod words;

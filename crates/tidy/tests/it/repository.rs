@@ -54,7 +54,7 @@ pub(crate) fn files(extensions: &[&str]) -> Vec<File> {
     found
 }
 
-/// The folders of crates: `crates/kernel`, `apps/orders`, `apps/scm/store` and so on.
+/// The folders of crates: `crates/kernel`, `apps/orders`, `apps/scm/app` and so on.
 pub(crate) fn crates() -> Vec<String> {
     let folders = |parent: &'static str| {
         fs::read_dir(root().join(parent))
@@ -65,9 +65,14 @@ pub(crate) fn crates() -> Vec<String> {
     };
     let nested = folders("apps/scm");
     let mut names: Vec<String> = folders("apps").chain(folders("crates")).collect();
-    names.extend(nested);
+    names.extend(nested.chain(folders("examples")));
     names.sort();
     names
+}
+
+/// Whether a file is part of the product: the documentation does not cover what examples do.
+pub(crate) fn is_product(file: &File) -> bool {
+    !file.path.starts_with("examples/")
 }
 
 /// Fails with every complaint, or not at all.

@@ -5,6 +5,7 @@ use crate::repository::{File, demand, file, files};
 const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 80;
 const ARCHITECTURE_LINES_MAX: usize = 200;
+const README_LINES_MAX: usize = 120;
 
 /// Tests that are one table, or one walk through every operation: cutting them up would hide what
 /// they show.
@@ -55,6 +56,15 @@ fn the_architecture_can_be_read_in_one_sitting() {
     assert!(
         lines <= ARCHITECTURE_LINES_MAX,
         "ARCHITECTURE.md has {lines} lines; move what is detail into docs/"
+    );
+}
+
+#[test]
+fn the_readme_can_be_read_in_thirty_seconds() {
+    let lines = file("README.md").text.lines().count();
+    assert!(
+        lines <= README_LINES_MAX,
+        "README.md has {lines} lines; move what is detail into docs/"
     );
 }
 

@@ -1,9 +1,9 @@
-//! `docs/sql.md` is the contract with other languages: the functions granted to roles, no more and
-//! no fewer, with the signatures they have.
+//! The pages `docs/sql*.md` are the contract with other languages: the functions granted to roles, no more
+//! and no fewer, with the signatures they have.
 
 use std::collections::BTreeMap;
 
-use crate::repository::{demand, file, files};
+use crate::repository::{demand, files, is_product};
 
 #[test]
 fn the_documented_functions_are_those_granted() {
@@ -16,9 +16,9 @@ fn the_documented_functions_are_those_granted() {
     let mut complaints = Vec::new();
     for (name, roles) in &granted {
         match documented.get(name) {
-            None => complaints.push(format!("{name}: granted, but not in docs/sql.md")),
+            None => complaints.push(format!("{name}: granted, but on no page docs/sql*.md")),
             Some(entry) if entry.roles != *roles => complaints.push(format!(
-                "{name}: granted to {roles}, but docs/sql.md says {}",
+                "{name}: granted to {roles}, but the page has {}",
                 entry.roles
             )),
             Some(_) => {}
@@ -28,7 +28,7 @@ fn the_documented_functions_are_those_granted() {
         .keys()
         .filter(|name| !granted.contains_key(*name))
     {
-        complaints.push(format!("{name}: in docs/sql.md, but granted to nobody"));
+        complaints.push(format!("{name}: documented, but granted to no role"));
     }
     demand(
         &complaints,
@@ -45,7 +45,7 @@ fn the_documented_signatures_are_those_created() {
         let signatures = created.get(&name).cloned().unwrap_or_default();
         if !signatures.contains(&entry.signature) {
             complaints.push(format!(
-                "{name}:\n  docs/sql.md   {}\n  migrations    {}",
+                "{name}:\n  the page      {}\n  migrations    {}",
                 entry.signature,
                 signatures.join("\n                ")
             ));
@@ -53,11 +53,47 @@ fn the_documented_signatures_are_those_created() {
     }
     demand(
         &complaints,
-        "Copy the signature from the migration into docs/sql.md.",
+        "Copy the signature from the migration into the page.",
     );
 }
 
-/// Functions and the roles that may call them, as the last migration of roles says.
+/// No migration was released: each describes the current schema, not its history.
+#[test]
+fn no_migration_changes_what_another_created() {
+    /// What cannot be part of a CREATE TABLE in every version of PostgreSQL that consign runs on.
+    const MAY: [&str; 2] = ["SET STORAGE", "ENABLE ROW LEVEL SECURITY"];
+    let mut complaints = Vec::new();
+    for file in files(&["sql"]) {
+        if !file.path.contains("/migrations/") {
+            continue;
+        }
+        for statement in file.text.split(";\n") {
+            let lines = statement.lines().filter(|line| !line.starts_with("--"));
+            let statement = flat(&lines.collect::<Vec<_>>().join("\n"));
+            let alters = statement.starts_with("ALTER TABLE")
+                && !MAY.iter().any(|may| statement.contains(may));
+            if alters
+                || statement.starts_with("DROP ")
+                || statement.starts_with("CREATE OR REPLACE ")
+            {
+                let first: String = statement.chars().take(80).collect();
+                complaints.push(format!("{}: {first}", file.path));
+            }
+        }
+    }
+    for (name, signatures) in created() {
+        let unique: std::collections::BTreeSet<_> = signatures.iter().collect();
+        if unique.len() < signatures.len() {
+            complaints.push(format!("{name}: created twice"));
+        }
+    }
+    demand(
+        &complaints,
+        "Edit the statement that creates it. From the first release on, migrations are forward only.",
+    );
+}
+
+/// Functions and the roles that may call them, from the last migration of roles.
 fn granted() -> BTreeMap<String, String> {
     let mut granted: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for migration in migrations() {
@@ -89,11 +125,13 @@ struct Entry {
     signature: String,
 }
 
-/// The functions of the document: a heading, the roles, the signature in a code block.
+/// The functions of the pages: a heading, the roles, the signature in a code block.
 fn documented() -> BTreeMap<String, Entry> {
-    let document = file("docs/sql.md");
+    let pages = files(&["md"]).into_iter();
+    let pages = pages.filter(|page| page.path.starts_with("docs/sql"));
+    let text: String = pages.map(|page| page.text).collect();
     let mut entries = BTreeMap::new();
-    for section in document.text.split("\n### `").skip(1) {
+    for section in text.split("\n### `").skip(1) {
         let (name, body) = section
             .split_once('`')
             .expect("a heading ends with a backtick");
@@ -110,7 +148,7 @@ fn documented() -> BTreeMap<String, Entry> {
     entries
 }
 
-/// What stands between CREATE FUNCTION and LANGUAGE, by name.
+/// The text between CREATE FUNCTION and LANGUAGE, by name.
 fn created() -> BTreeMap<String, Vec<String>> {
     let mut created: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for migration in migrations() {
@@ -126,7 +164,7 @@ fn created() -> BTreeMap<String, Vec<String>> {
 fn migrations() -> Vec<String> {
     files(&["sql"])
         .into_iter()
-        .filter(|file| file.path.contains("postgres/migrations/"))
+        .filter(|file| is_product(file) && file.path.contains("postgres/migrations/"))
         .map(|file| {
             file.text
                 .replace("CREATE OR REPLACE FUNCTION", "CREATE FUNCTION")

@@ -1,4 +1,4 @@
-//! What must not stand in the code.
+//! Words that the code must not contain.
 
 use crate::repository::{File, demand, files};
 
@@ -7,7 +7,7 @@ const BANNED: &[(&str, &str)] = &[
     (concat!("to", "do!"), "finish it, or leave it out"),
     (concat!("unimple", "mented!"), "finish it, or leave it out"),
     (concat!("db", "g!"), "remove it"),
-    (concat!("#[", "ignore"), "mend the test, or delete it"),
+    (concat!("#[", "ignore"), "fix the test, or delete it"),
 ];
 
 /// Who may sleep, and why. Tests wait for a state with `eventually`, never for a time.
@@ -33,23 +33,43 @@ const SLEEPERS: &[(&str, &str)] = &[
         "a clock that keeps up with the real one",
     ),
     (
-        "crates/consign/src/commands/verify/stack.rs",
+        "apps/memory/src/cli/verify/stack.rs",
         "polls with a deadline",
+    ),
+    (
+        "crates/consign/src/service/retention.rs",
+        "rests before it looks again whether the login may",
+    ),
+    (
+        "crates/bench/src/scenarios/retention.rs",
+        "rests before it tries again to get a lock",
+    ),
+    (
+        "crates/bench/src/scenarios/retention/departures.rs",
+        "measures for so long",
+    ),
+    (
+        "crates/retention/src/maintenance.rs",
+        "rests before it tries again to get a lock",
+    ),
+    (
+        "crates/consign/src/commands/erase.rs",
+        "rests before it tries again to lock the archive",
     ),
     (
         "crates/consign/src/service/opening.rs",
         "rests before it looks for the database again",
     ),
     (
-        "apps/memory/src/gateway/store/ending.rs",
+        "apps/memory/src/gateway/store/write/finish.rs",
         "rests between two tries to end an audit",
     ),
     (
-        "apps/memory/src/turn/house.rs",
-        "rests before it asks for its turn again",
+        "apps/memory/src/write_lock/process.rs",
+        "rests before it asks for the write lock again",
     ),
     (
-        "apps/orders/src/broker/paper.rs",
+        "apps/orders/src/sink/broker/paper.rs",
         "a slow broker is what it plays",
     ),
     (

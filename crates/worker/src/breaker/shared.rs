@@ -1,4 +1,4 @@
-//! A breaker between the queues of one sink.
+//! A breaker that the queues of one sink share.
 
 use std::sync::{
     Mutex, MutexGuard,
@@ -50,8 +50,8 @@ impl SharedBreaker {
     }
 
     /// Also wakes the others: one of them may have something to send.
-    pub(crate) fn give_probe_back(&self) {
-        self.with(Breaker::give_probe_back);
+    pub(crate) fn return_probe(&self) {
+        self.with(Breaker::return_probe);
         self.changes.send_replace(());
     }
 

@@ -32,7 +32,7 @@ fn check(name: &str, steps: &[(Step, BreakerState)]) {
             Bad => breaker.failed(now, false, 0.5),
             ProbeGood => breaker.succeeded(now, 1, true),
             ProbeBad => breaker.failed(now, true, 0.5),
-            GiveBack => breaker.give_probe_back(),
+            GiveBack => breaker.return_probe(),
             PassMs(ms) => now += Duration::from_millis(*ms),
             Admit(Admission::WaitUntil(_)) => {
                 let answer = breaker.admit(now);
@@ -175,7 +175,7 @@ fn pauses_are_spread() {
     assert_eq!((pause(0.0), pause(0.5)), (800, 1_000));
 }
 
-/// Facts A10: the last 20 calls, more than half of them failed.
+/// The last 20 calls, more than half of them failed.
 #[test]
 fn a_share_of_the_last_calls_opens_it_however_long_ago_they_were() {
     let options = BreakerOptions {
@@ -218,7 +218,7 @@ fn many_successes_told_at_once_push_failures_out_of_the_last_calls() {
         ..OPTIONS
     };
     recent.add(1, true);
-    assert!(!recent.is_bad(&options), "one call says nothing");
+    assert!(!recent.is_bad(&options), "one call is no evidence");
     recent.add(63, false);
     assert!(recent.is_bad(&options));
     recent.add(1, false);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{Lease, Result};
+use consign_kernel::{Bucket, Lease, Rate, Result};
 use tokio::{task::AbortHandle, time::Instant};
 use tracing::debug;
 
@@ -11,17 +11,16 @@ use crate::{
     WorkerOptions,
     backoff::Backoff,
     breaker::Admission,
-    bucket::Bucket,
-    budget::Reserved,
+    budget::Reservation,
     chance::chance,
-    held::{Held, LeaseClock},
     ops,
+    owned_lease::{LeaseClock, OwnedLease},
     sizing::Demand,
 };
 
 /// Claims that may find nothing before the queue slows down: wake-ups that others were faster at.
 const IN_VAIN_PER_SECOND: u32 = 5;
-const IN_VAIN_BURST: f64 = 20.0;
+const IN_VAIN_BURST: u32 = 20;
 /// Look all the same after this long without a wake-up.
 const QUIET_MAX: Duration = Duration::from_secs(10);
 /// How long to wait for a paused queue to be resumed.
@@ -30,17 +29,17 @@ const PAUSED_WAIT: Duration = Duration::from_secs(1);
 /// gone, and must not pile up for ever.
 const HELD_CLAIMS_MAX: usize = 4;
 
-/// No message is expected to weigh less. A claim that expects too little brings fewer messages, and the
-/// next one knows better.
+/// No message is expected to be smaller. A claim that expects too little brings fewer messages, and the
+/// next one expects more.
 const MESSAGE_BYTES_MIN: usize = 4 * 1024;
-/// The part of the bytes it wants that is worth a claim, while the queue has something to do.
+/// The part of the requested bytes that is worth a claim, while the queue has other work.
 const BYTES_WORTH: usize = 4;
 
-/// Where the search for work stands.
+/// The state of the search for work.
 #[derive(Debug)]
-pub(crate) struct Claiming {
+pub(crate) struct ClaimState {
     phase: Phase,
-    /// How long to rest between looks where nobody wakes us.
+    /// How long to rest between polls without wake-ups.
     poll: Backoff,
     /// How long to rest while the database does not answer.
     outage: Backoff,
@@ -48,15 +47,15 @@ pub(crate) struct Claiming {
     /// Whether the last claim found something. The one after it, which finds the end, is not in
     /// vain: a queue with a message now and then must not be slowed down by them.
     found: bool,
-    /// When the queue was last known to be looked at by a claim.
+    /// When a claim last searched the queue.
     claimed_at: Instant,
     /// When the breaker lets something through again.
     breaker_at: Option<Instant>,
     /// Whether the claim under way is for the breaker's probe.
     is_probe: bool,
     /// The bytes the claim under way may bring.
-    reserved: Option<Reserved>,
-    /// What a message of the queue is expected to weigh, from the last claim.
+    reserved: Option<Reservation>,
+    /// The expected size of a message of the queue, from the last claim.
     message_bytes: usize,
 }
 
@@ -72,13 +71,14 @@ enum Phase {
     Empty,
 }
 
-impl Claiming {
+impl ClaimState {
     pub(crate) fn new(now: Instant, options: &WorkerOptions) -> Self {
+        let in_vain = Rate::new(IN_VAIN_PER_SECOND, Duration::from_secs(1), IN_VAIN_BURST);
         Self {
             phase: Phase::Idle,
             poll: Backoff::new(options.poll_min, options.poll_max),
             outage: Backoff::for_database(),
-            in_vain: Bucket::with_burst(now, IN_VAIN_PER_SECOND, IN_VAIN_BURST),
+            in_vain: Bucket::new(in_vain, now.into_std()),
             found: false,
             claimed_at: now,
             breaker_at: None,
@@ -126,7 +126,7 @@ impl Claiming {
 }
 
 impl QueueLoop {
-    /// Starts a claim or a wait, if there is room and nothing stands against it.
+    /// Starts a claim or a wait, if there is room and nothing forbids it.
     pub(super) fn look_for_work(&mut self, now: Instant) {
         self.claiming.breaker_at = None;
         if self.ending.is_some() {
@@ -160,55 +160,62 @@ impl QueueLoop {
             return;
         };
         self.claiming.phase = Phase::Claiming;
-        self.context.face.claiming.store(true, super::Relaxed);
+        self.context
+            .queue_state
+            .claiming
+            .store(true, super::Relaxed);
         let claim = ops::claim(Arc::clone(&self.context), limit, reserved.bytes());
         self.claiming.reserved = Some(reserved);
-        self.operations.spawn(claim);
+        self.operations.tasks.spawn(claim);
     }
 
     /// Room for the bytes of a claim; none where it must wait for deliveries to end. A queue that holds
     /// nothing always gets one message, so that no other queue can stop it.
-    fn reserve(&self, limit: u32) -> Option<Reserved> {
-        let held: usize = self.leases.values().map(|held| held.reserved.held()).sum();
-        let queue_max = self.policy.as_ref()?.claim_max_bytes;
-        let wanted = self.claiming.message_bytes.saturating_mul(limit as usize);
-        let wanted = wanted.min(queue_max);
-        let room = wanted.min(queue_max.saturating_sub(held));
+    fn reserve(&self, limit: u32) -> Option<Reservation> {
+        let held: usize = self
+            .leases
+            .held
+            .values()
+            .map(|held| held.reserved.held())
+            .sum();
+        let queue_max = self.policy.current.as_ref()?.claim_max_bytes;
+        let target = self.claiming.message_bytes.saturating_mul(limit as usize);
+        let target = target.min(queue_max);
+        let room = target.min(queue_max.saturating_sub(held));
         let reserved = self.context.budget.reserve(room);
-        let is_worth_it = reserved.bytes() > 0 && reserved.bytes() >= wanted / BYTES_WORTH;
+        let is_worth_it = reserved.bytes() > 0 && reserved.bytes() >= target / BYTES_WORTH;
         // The breaker's probe is one message too.
         (held == 0 || self.claiming.is_probe || is_worth_it).then_some(reserved)
     }
 
     /// How many messages there is room for; none if none, or if nothing may start anyway.
     fn claim_limit(&self, now: Instant) -> Option<u32> {
-        if self.paced_until.is_some_and(|until| now < until) {
+        if self.pace.is_paused_at(now) {
             return None;
         }
         let prefetch_max = self.context.options.prefetch_max;
         let held: usize = self.held_count();
         if held + prefetch_max as usize > HELD_CLAIMS_MAX * prefetch_max as usize
-            && self.leases.values().any(|held| held.unrecorded() > 0)
+            && self.leases.unrecorded() > 0
         {
             return None;
         }
-        let limit = self.demand()?.claim(self.waiting as u32);
+        let limit = self.demand()?.claim(self.leases.waiting as u32);
         (limit > 0).then_some(limit)
     }
 
     /// Messages whose lease has not ended: waiting, under way, or not yet recorded.
     fn held_count(&self) -> usize {
-        let unrecorded: usize = self.leases.values().map(Held::unrecorded).sum();
-        self.waiting + self.slots_used + unrecorded
+        self.leases.waiting + self.deliveries.slots_used + self.leases.unrecorded()
     }
 
     fn demand(&self) -> Option<Demand> {
-        let policy = self.policy.as_ref()?;
-        let concurrency = self.concurrency.now();
+        let policy = self.policy.current.as_ref()?;
+        let concurrency = self.deliveries.concurrency.now();
         Some(Demand {
-            speed: self.speed,
+            speed: self.deliveries.speed,
             concurrency,
-            slots_free: concurrency.saturating_sub(self.slots_used as u32),
+            slots_free: concurrency.saturating_sub(self.deliveries.slots_used as u32),
             rate_per_second: policy.rate_per_second,
             lease_ttl: policy.lease_ttl(),
             prefetch_max: self.context.claim_max(),
@@ -219,8 +226,9 @@ impl QueueLoop {
 
     fn wait_for_work(&mut self) {
         let options = &self.context.options;
-        let is_notified = options.notified && self.policy.as_ref().is_some_and(|p| p.notify);
-        let is_paused = self.context.face.paused.load(super::Relaxed);
+        let is_notified =
+            options.notified && self.policy.current.as_ref().is_some_and(|p| p.notify);
+        let is_paused = self.context.queue_state.paused.load(super::Relaxed);
         let asked = match (is_paused, is_notified) {
             (true, _) => PAUSED_WAIT,
             (false, true) => options.wait_max,
@@ -229,7 +237,7 @@ impl QueueLoop {
         };
         let asked = self.context.poll_max.map_or(asked, |most| asked.min(most));
         let wait = ops::wait(Arc::clone(&self.context), asked);
-        self.claiming.phase = Phase::Waiting(self.operations.spawn(wait));
+        self.claiming.phase = Phase::Waiting(self.operations.tasks.spawn(wait));
     }
 
     pub(super) fn waited(&mut self, asked: Duration, took: Duration, answer: Result<bool>) {
@@ -239,19 +247,20 @@ impl QueueLoop {
         }
         match answer {
             Ok(true) => self.claiming.phase = Phase::Idle,
-            // A store that cannot wait: look now and then.
+            // A store that cannot wait: poll.
             Ok(false) if took < asked / 2 => {
                 let pause = self.claiming.poll.next(0.0);
                 self.claiming.rest(pause);
             }
             Ok(false) => {
                 // The store looks before it waits, so a quiet wait needs no claim to confirm it.
-                self.claiming.phase = match self.claiming.claimed_at.elapsed() > QUIET_MAX {
-                    true => Phase::Idle,
-                    false => Phase::Empty,
+                self.claiming.phase = if self.claiming.claimed_at.elapsed() > QUIET_MAX {
+                    Phase::Idle
+                } else {
+                    Phase::Empty
                 };
             }
-            Err(_) => self.rest_in_outage(),
+            Err(_) => self.back_off(),
         }
     }
 
@@ -274,25 +283,31 @@ impl QueueLoop {
                 self.claiming.outage.reset();
                 self.claiming.phase = Phase::Empty;
                 let after_work = std::mem::take(&mut self.claiming.found);
-                if !after_work && self.claiming.in_vain.take(Instant::now()).is_err() {
-                    // No wake-up is heard meanwhile, so the rest must be short.
+                if !after_work
+                    && self
+                        .claiming
+                        .in_vain
+                        .take(Instant::now().into_std())
+                        .is_err()
+                {
+                    // No wake-up is received meanwhile, so the rest must be short.
                     self.claiming.rest(self.context.options.poll_min);
                 }
             }
-            Err(_) => self.rest_in_outage(),
+            Err(_) => self.back_off(),
         }
-        if is_probe && !self.leases.values().any(|held| held.is_probe) {
-            self.context.breaker.give_probe_back();
+        if is_probe && !self.leases.held.values().any(|held| held.is_probe) {
+            self.context.breaker.return_probe();
         }
     }
 
-    fn rest_in_outage(&mut self) {
+    fn back_off(&mut self) {
         let pause = self.claiming.outage.next(chance());
         self.claiming.rest(pause);
     }
 
     /// Takes a lease in.
-    fn hold(&mut self, lease: Lease, sent: Instant, is_probe: bool, mut reserved: Reserved) {
+    fn hold(&mut self, lease: Lease, sent: Instant, is_probe: bool, mut reserved: Reservation) {
         let (fence, count) = (lease.fence, lease.messages.len());
         let bytes = lease.messages.iter().map(|claimed| claimed.message.bytes());
         let bytes: usize = bytes.sum();
@@ -314,31 +329,33 @@ impl QueueLoop {
         let ttl = Duration::try_from(life).unwrap_or(Duration::ZERO);
         let clock = Arc::new(LeaseClock::new(sent, ttl));
         self.keeper
-            .keep(fence, lease.token, Arc::clone(&clock), sent, ttl);
+            .add(fence, lease.token, Arc::clone(&clock), sent, ttl);
         debug!(queue = %self.context.queue, %fence, count, "claimed");
-        let mut held = Held::new(lease, clock, reserved);
+        let mut held = OwnedLease::new(lease, clock, reserved);
         held.is_probe = is_probe;
-        held.gives_back = self.ending.is_some();
-        self.waiting += count;
-        self.leases.insert(fence, held);
-        self.startable.push_back(fence);
-        self.look_at(fence);
+        held.releases_waiting = self.ending.is_some();
+        self.leases.waiting += count;
+        self.leases.held.insert(fence, held);
+        self.leases.startable.push_back(fence);
+        self.leases.look_at(fence);
     }
 
-    /// Gives back what a sink that has become slow would not get to soon, newest first.
-    pub(super) fn give_back_surplus(&mut self, now: Instant) {
-        let flying = self.leases.values().flat_map(|held| &held.flying);
+    /// Releases messages that a slow sink would not reach soon, newest first.
+    pub(super) fn release_surplus(&mut self, now: Instant) {
+        let flying = self.leases.held.values().flat_map(|held| &held.flying);
         let oldest = flying.map(|flying| flying.since).min();
         if let Some(oldest) = oldest {
-            self.speed.observe_pending(now.duration_since(oldest));
+            self.deliveries
+                .speed
+                .observe_pending(now.duration_since(oldest));
         }
         let Some(demand) = self.demand() else { return };
-        let mut surplus = demand.surplus(self.waiting as u32) as usize;
-        for fence in self.leases.keys().rev().copied().collect::<Vec<_>>() {
+        let mut surplus = demand.surplus(self.leases.waiting as u32) as usize;
+        for fence in self.leases.held.keys().rev().copied().collect::<Vec<_>>() {
             if surplus == 0 {
                 return;
             }
-            surplus = surplus.saturating_sub(self.give_back(fence));
+            surplus = surplus.saturating_sub(self.leases.release_waiting(fence));
         }
     }
 }

@@ -16,65 +16,65 @@ use super::QueueLoop;
 use crate::{
     About, Delivery, Verdict,
     attempt::attempt,
-    held::{Flying, Held},
     ops,
+    owned_lease::{OwnedLease, RunningDelivery},
 };
 
 /// Deliveries started in one turn, so that a sink that always answers at once leaves time for
 /// everything else.
 const STARTS_MAX: usize = 512;
-/// How long to hold back when the sink wants less and does not say for how long.
+/// The pause when the sink is overloaded and names no time.
 const PACE_DEFAULT: Duration = Duration::from_secs(1);
-/// How long a sink's wish is honoured for the whole queue.
+/// The longest pause that a sink can request for the whole queue.
 const PACE_MAX: Duration = Duration::from_secs(300);
-/// A pause longer than this gives back what waits.
+/// A pause longer than this releases waiting messages.
 const PACE_HOLD_MAX: Duration = Duration::from_millis(500);
 
 /// A delivery that has ended.
 #[derive(Debug)]
-pub(crate) struct Landed {
+pub(crate) struct FinishedDelivery {
     fence: Fence,
     id: MessageId,
     attempt_no: u32,
     verdict: Verdict,
     took: Duration,
-    /// Of the message, which nobody holds any more.
+    /// Of the message, which has been dropped by then.
     bytes: usize,
 }
 
 impl QueueLoop {
     /// Starts what may start.
     pub(super) fn start_deliveries(&mut self, now: Instant) {
-        self.has_more = false;
-        self.paced_until = self.paced_until.filter(|until| now < *until);
-        self.start_at = self.start_at.filter(|at| now < *at);
-        let Some(policy) = self.policy.clone() else {
+        self.ticks.has_more = false;
+        self.pace.advance(now);
+        let Some(policy) = self.policy.current.clone() else {
             return;
         };
         let mut starts_left = STARTS_MAX;
         let mut index = 0;
-        while let Some(fence) = self.startable.get(index).copied() {
+        while let Some(fence) = self.leases.startable.get(index).copied() {
             if !self.may_start() {
                 return;
             }
             if starts_left == 0 {
-                self.has_more = true;
+                self.ticks.has_more = true;
                 return;
             }
             // Taken out while it is worked on: the loop is changed along with it.
-            let Some(mut held) = self.leases.remove(&fence) else {
-                self.startable.remove(index);
+            let Some(mut held) = self.leases.held.remove(&fence) else {
+                self.leases.startable.remove(index);
                 continue;
             };
             let is_done = self.start_some(&mut held, &policy, now, &mut starts_left);
-            let is_finished = held.is_complete() || held.gives_back;
-            self.leases.insert(fence, held);
+            let is_finished = held.is_complete() || held.releases_waiting;
+            self.leases.held.insert(fence, held);
             if is_finished {
-                self.look_at(fence);
+                self.leases.look_at(fence);
             }
-            match is_done {
-                true => drop(self.startable.remove(index)),
-                false => index += 1,
+            if is_done {
+                self.leases.startable.remove(index);
+            } else {
+                index += 1;
             }
         }
     }
@@ -82,17 +82,17 @@ impl QueueLoop {
     /// Starts messages of one lease; answers whether none of it is left to start.
     fn start_some(
         &mut self,
-        held: &mut Held,
+        held: &mut OwnedLease,
         policy: &QueuePolicy,
         now: Instant,
         starts_left: &mut usize,
     ) -> bool {
-        if held.gives_back || held.is_lost {
+        if held.releases_waiting || held.is_lost {
             return true;
         }
         if !held.clock.is_alive(now) {
-            // Somebody else may hold these by now. Giving them back tells.
-            held.gives_back = true;
+            // Another worker may hold these by now. The release finds out.
+            held.releases_waiting = true;
             return true;
         }
         if policy.begins() {
@@ -106,18 +106,18 @@ impl QueueLoop {
             let Some(message) = held.waiting.pop_front() else {
                 break;
             };
-            self.waiting -= 1;
+            self.leases.waiting -= 1;
             self.start(held, message, policy, false);
         }
         held.waiting.is_empty()
     }
 
     /// Takes messages off the waiting list and has them recorded as begun.
-    fn begin_some(&mut self, held: &mut Held, now: Instant) {
+    fn begin_some(&mut self, held: &mut OwnedLease, now: Instant) {
         while !held.waiting.is_empty() && self.may_start_one(held, now) {
             if let Some(message) = held.waiting.pop_front() {
-                self.waiting -= 1;
-                self.slots_used += 1;
+                self.leases.waiting -= 1;
+                self.deliveries.slots_used += 1;
                 held.beginning.push(message);
             }
         }
@@ -132,38 +132,24 @@ impl QueueLoop {
             ids.collect(),
         );
         held.is_busy = true;
-        self.recordings += 1;
-        self.operations.spawn(begin);
+        self.operations.record(begin);
     }
 
     /// Whether anything may start at all.
     fn may_start(&self) -> bool {
-        self.slots_used < self.concurrency.now() as usize
-            && self.start_at.is_none()
-            && self.paced_until.is_none()
+        self.deliveries.has_slot() && self.pace.is_free()
     }
 
     /// Whether one more message of this lease may start; takes its share of the rate if so.
-    fn may_start_one(&mut self, held: &Held, now: Instant) -> bool {
-        if !self.may_start() || !(held.is_probe || self.context.breaker.is_closed()) {
-            return false;
-        }
-        let Some(bucket) = &mut self.bucket else {
-            return true;
-        };
-        match bucket.take(now) {
-            Ok(()) => true,
-            Err(wait) => {
-                self.start_at = Some(now + wait);
-                false
-            }
-        }
+    fn may_start_one(&mut self, held: &OwnedLease, now: Instant) -> bool {
+        let is_admitted = held.is_probe || self.context.breaker.is_closed();
+        self.may_start() && is_admitted && self.pace.take(now)
     }
 
     /// Starts one delivery. One that ends at once costs neither a task nor a place in a list.
     pub(super) fn start(
         &mut self,
-        held: &mut Held,
+        held: &mut OwnedLease,
         claimed: ClaimedMessage,
         policy: &QueuePolicy,
         begun: bool,
@@ -179,17 +165,18 @@ impl QueueLoop {
         let (attempt_no, bytes) = (delivery.attempt_no, delivery.message.bytes());
         let since = Instant::now();
         let work = attempt(Arc::clone(&self.context), delivery, policy.on_uncertain);
-        let mut flight: Pin<Box<dyn Future<Output = Landed> + Send>> = Box::pin(async move {
-            let verdict = work.await;
-            Landed {
-                fence,
-                id,
-                attempt_no,
-                verdict,
-                took: since.elapsed(),
-                bytes,
-            }
-        });
+        let mut flight: Pin<Box<dyn Future<Output = FinishedDelivery> + Send>> =
+            Box::pin(async move {
+                let verdict = work.await;
+                FinishedDelivery {
+                    fence,
+                    id,
+                    attempt_no,
+                    verdict,
+                    took: since.elapsed(),
+                    bytes,
+                }
+            });
         // Polled again with a real waker if it is not done.
         let poll = flight
             .as_mut()
@@ -199,44 +186,46 @@ impl QueueLoop {
             return;
         }
         let (abort, registration) = AbortHandle::new_pair();
-        held.flying.push(Flying {
+        held.flying.push(RunningDelivery {
             id,
             since,
             begun,
             abort,
         });
-        self.slots_used += 1;
-        self.flights.push(Abortable::new(flight, registration));
+        self.deliveries.slots_used += 1;
+        self.deliveries
+            .running
+            .push(Abortable::new(flight, registration));
     }
 
     /// A delivery that took its time has ended.
-    pub(super) fn landed(&mut self, landed: Landed, now: Instant) {
+    pub(super) fn finish_delivery(&mut self, landed: FinishedDelivery, now: Instant) {
         let fence = landed.fence;
-        let Some(mut held) = self.leases.remove(&fence) else {
+        let Some(mut held) = self.leases.held.remove(&fence) else {
             return;
         };
-        if held.landed(landed.id) {
-            self.slots_used -= 1;
+        if held.finish_delivery(landed.id) {
+            self.deliveries.slots_used -= 1;
             self.finish(&mut held, landed, now);
         }
-        let wants_look = held.is_complete() || held.gives_back || held.is_due || held.is_lost;
-        self.leases.insert(fence, held);
+        let wants_look = held.is_complete() || held.releases_waiting || held.is_due || held.is_lost;
+        self.leases.held.insert(fence, held);
         if wants_look {
-            self.look_at(fence);
+            self.leases.look_at(fence);
         }
     }
 
-    /// Takes note of a verdict.
-    fn finish(&mut self, held: &mut Held, landed: Landed, now: Instant) {
+    /// Processes a verdict.
+    fn finish(&mut self, held: &mut OwnedLease, landed: FinishedDelivery, now: Instant) {
         let verdict = landed.verdict;
-        held.reserved.give_back(landed.bytes);
-        self.speed.observe(landed.took);
-        self.context.face.took(landed.took);
+        held.reserved.release(landed.bytes);
+        self.deliveries.speed.observe(landed.took);
+        self.context.queue_state.took(landed.took);
         let seconds = self.context.meters.delivery_seconds(verdict.outcome);
         seconds.record(landed.took.as_secs_f64());
         let is_probe = std::mem::take(&mut held.is_probe);
         if verdict.outcome == Outcome::Delivered {
-            self.sink_is_well(is_probe, now);
+            self.record_success(is_probe, now);
         } else {
             let (queue, id, fence) = (&self.context.queue, landed.id, landed.fence);
             let code = verdict.code.as_deref().unwrap_or("none");
@@ -246,11 +235,11 @@ impl QueueLoop {
                 outcome = ?verdict.outcome, duration_ms = landed.took.as_millis() as u64,
                 "queue {queue}: message {id} was not delivered ({code}): {detail}"
             );
-            self.heed(&verdict, is_probe, now);
+            self.apply_failure(&verdict, is_probe, now);
         }
         if held.finished.is_empty() {
             let window = self.context.options.settle_window;
-            self.windows.push_back((now + window, held.fence));
+            self.leases.open_window(now + window, held.fence);
         }
         held.finished.push(Report {
             id: landed.id,
@@ -262,57 +251,54 @@ impl QueueLoop {
         });
     }
 
-    fn sink_is_well(&mut self, is_probe: bool, now: Instant) {
-        self.concurrency.succeeded();
-        self.good += 1;
+    fn record_success(&mut self, is_probe: bool, now: Instant) {
+        self.deliveries.concurrency.succeeded();
+        self.deliveries.unreported += 1;
         if is_probe {
             self.context.breaker.succeeded(now, 1, true);
         }
     }
 
     /// What a failure means for the queue and its sink.
-    fn heed(&mut self, verdict: &Verdict, is_probe: bool, now: Instant) {
+    fn apply_failure(&mut self, verdict: &Verdict, is_probe: bool, now: Instant) {
         match verdict.about {
             // A delivery that lacks something waits for it; only what a probe decided gets here.
-            About::Message | About::Process => self.sink_is_well(is_probe, now),
+            About::Message | About::Process => self.record_success(is_probe, now),
             About::Sink => {
                 // In order: failures in a row are what counts.
-                self.tell_breaker(now);
-                self.concurrency.suffered(now);
+                self.report_to_breaker(now);
+                self.deliveries.concurrency.record_overload(now);
                 self.context.breaker.failed(now, is_probe);
             }
             About::Pace => {
-                self.sink_is_well(is_probe, now);
-                self.concurrency.suffered(now);
+                self.record_success(is_probe, now);
+                self.deliveries.concurrency.record_overload(now);
                 let pause = verdict.retry_in.unwrap_or(PACE_DEFAULT).min(PACE_MAX);
-                let until = now + pause;
-                self.paced_until = Some(self.paced_until.map_or(until, |old| old.max(until)));
+                self.pace.pause_until(now + pause);
             }
         }
     }
 
-    /// Tells the breaker of what went well since it was last told.
-    pub(super) fn tell_breaker(&mut self, now: Instant) {
-        let good = std::mem::take(&mut self.good);
+    /// Reports the successes since the last call to the breaker.
+    pub(super) fn report_to_breaker(&mut self, now: Instant) {
+        let good = std::mem::take(&mut self.deliveries.unreported);
         if good > 0 {
             self.context.breaker.succeeded(now, good, false);
         }
     }
 
-    /// Gives back what waits for a sink that is left alone: its tries are not to be burnt.
-    pub(super) fn heed_breaker(&mut self) {
-        if self.waiting == 0 {
+    /// Releases messages that wait for a sink behind an open breaker, so that they use up no tries.
+    pub(super) fn release_for_breaker(&mut self) {
+        if self.leases.waiting == 0 {
             return;
         }
-        let is_paced = self
-            .paced_until
-            .is_some_and(|until| until > Instant::now() + PACE_HOLD_MAX);
+        let is_paced = self.pace.is_paused_at(Instant::now() + PACE_HOLD_MAX);
         if self.context.breaker.is_closed() && !is_paced {
             return;
         }
-        let others = self.leases.iter().filter(|(_, held)| !held.is_probe);
+        let others = self.leases.held.iter().filter(|(_, held)| !held.is_probe);
         for fence in others.map(|(fence, _)| *fence).collect::<Vec<_>>() {
-            self.give_back(fence);
+            self.leases.release_waiting(fence);
         }
     }
 }

@@ -1,20 +1,19 @@
-//! How a queue ends: what is under way may finish, the rest is given back.
+//! How a queue ends: deliveries under way may finish, the rest is released.
 
 use std::time::Duration;
 
-use consign_kernel::Fence;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{QueueLoop, recording::cut_off};
-use crate::{Summary, handle::Order, held::Held};
+use crate::{Summary, handle::Order};
 
 /// Kept of the grace period for recording what was cut off.
 const RECORDING_RESERVE: Duration = Duration::from_secs(1);
 
 /// An end under way.
 #[derive(Debug)]
-pub(crate) struct Ending {
+pub(crate) struct Shutdown {
     /// When deliveries are cut off.
     cut_at: Instant,
     /// When the queue ends, recorded or not.
@@ -22,8 +21,8 @@ pub(crate) struct Ending {
     pub(super) is_cut: bool,
 }
 
-impl Ending {
-    /// When something is to be done about it next.
+impl Shutdown {
+    /// When the next step is due.
     pub(super) fn wake_at(&self) -> Instant {
         if self.is_cut {
             self.deadline
@@ -35,7 +34,7 @@ impl Ending {
 
 impl QueueLoop {
     /// Carries out an order.
-    pub(super) fn obey(&mut self, order: Order, now: Instant) {
+    pub(super) fn apply_order(&mut self, order: Order, now: Instant) {
         match order {
             Order::Work => return,
             Order::Drain if self.ending.is_none() => {
@@ -56,41 +55,45 @@ impl QueueLoop {
                 }
             }
         }
-        let is_time = |ending: &Ending| !ending.is_cut && ending.cut_at <= now;
+        let is_time = |ending: &Shutdown| !ending.is_cut && ending.cut_at <= now;
         if self.ending.as_ref().is_some_and(is_time) {
             self.cut();
         }
     }
 
-    /// Stops claiming and has everything given back that has not started.
+    /// Stops claiming and releases everything that has not started.
     fn start_ending(&mut self, cut_at: Instant, deadline: Instant) {
-        let (queue, flying, waiting) = (&self.context.queue, self.flights.len(), self.waiting);
+        let (queue, flying, waiting) = (
+            &self.context.queue,
+            self.deliveries.running.len(),
+            self.leases.waiting,
+        );
         info!(
             %queue, flying, waiting,
-            "queue {queue} drains: {flying} deliveries under way, {waiting} given back"
+            "queue {queue} drains: {flying} deliveries under way, {waiting} released"
         );
-        self.ending = Some(Ending {
+        self.ending = Some(Shutdown {
             cut_at,
             deadline,
             is_cut: false,
         });
         self.claiming.look_soon();
-        for fence in self.fences() {
-            self.give_back(fence);
-            if let Some(held) = self.leases.get_mut(&fence) {
+        for fence in self.leases.fences() {
+            self.leases.release_waiting(fence);
+            if let Some(held) = self.leases.held.get_mut(&fence) {
                 held.is_due = true;
             }
-            self.look_at(fence);
+            self.leases.look_at(fence);
         }
     }
 
-    /// Cuts off what is under way, and says so in its attempts.
+    /// Cuts off deliveries under way, and records that in their attempts.
     fn cut(&mut self) {
         if let Some(ending) = &mut self.ending {
             ending.is_cut = true;
         }
-        for fence in self.fences() {
-            let Some(held) = self.leases.get_mut(&fence) else {
+        for fence in self.leases.fences() {
+            let Some(held) = self.leases.held.get_mut(&fence) else {
                 continue;
             };
             let count = held.flying.len();
@@ -99,33 +102,29 @@ impl QueueLoop {
                 held.finished.push(cut_off(flying.id, flying.since));
             }
             held.is_due = true;
-            self.slots_used -= count;
+            self.deliveries.slots_used -= count;
             self.summary.interrupted += count as u64;
-            self.look_at(fence);
+            self.leases.look_at(fence);
         }
-    }
-
-    fn fences(&self) -> Vec<Fence> {
-        self.leases.keys().copied().collect()
     }
 
     /// Whether the queue has ended.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         self.ending.as_ref().is_some_and(|ending| {
-            let is_clean = self.leases.is_empty() && !self.claiming.is_claiming();
+            let is_clean = self.leases.held.is_empty() && !self.claiming.is_claiming();
             is_clean || now >= ending.deadline
         })
     }
 
     /// What it did. What could not be recorded is left to its lease.
     pub(super) fn end(mut self) -> Summary {
-        let unrecorded: usize = self.leases.values().map(Held::unrecorded).sum();
+        let unrecorded = self.leases.unrecorded();
         self.summary.unrecorded = unrecorded as u64;
         let queue = &self.context.queue;
-        if self.leases.is_empty() {
+        if self.leases.held.is_empty() {
             info!(%queue, "queue {queue} has ended");
         } else {
-            let leases = self.leases.len();
+            let leases = self.leases.held.len();
             warn!(
                 %queue, unrecorded, leases,
                 "queue {queue} has ended with {leases} leases left to run out and {unrecorded} \

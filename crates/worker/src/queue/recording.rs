@@ -1,9 +1,9 @@
-//! Recording what came of deliveries, and giving back what was not started.
+//! Recording the outcomes of deliveries, and releasing what was not started.
 
 use std::{mem, sync::Arc};
 
 use consign_kernel::{
-    BeginAnswer, ClaimedMessage, Done, Fence, MessageId, Outcome, ReleaseAnswer, Report,
+    BeginAnswer, ClaimedMessage, Fence, MessageId, Outcome, OutcomeCounts, ReleaseAnswer, Report,
     SettleAnswer, StateKind,
 };
 use tokio::time::Instant;
@@ -12,8 +12,8 @@ use tracing::{info, warn};
 use super::QueueLoop;
 use crate::{
     attempt::codes,
-    held::{Held, Step},
     ops::{self, Event},
+    owned_lease::{OwnedLease, Step},
 };
 
 /// Store operations about leases under way at once. Connections are shared with claims, renewals
@@ -21,34 +21,12 @@ use crate::{
 const RECORDINGS_MAX: usize = 4;
 
 impl QueueLoop {
-    /// Puts a lease in the queue for its next step.
-    pub(super) fn look_at(&mut self, fence: Fence) {
-        if let Some(held) = self.leases.get_mut(&fence)
-            && !mem::replace(&mut held.is_queued, true)
-        {
-            self.queue.push_back(fence);
-        }
-    }
-
-    /// Results that have waited long enough are recorded without their neighbours.
-    pub(super) fn close_windows(&mut self, now: Instant) {
-        while let Some((at, fence)) = self.windows.front().copied()
-            && at <= now
-        {
-            self.windows.pop_front();
-            if let Some(held) = self.leases.get_mut(&fence) {
-                held.is_due = true;
-                self.look_at(fence);
-            }
-        }
-    }
-
     /// Takes the next step of every lease in the queue, as far as operations are free.
     pub(super) fn advance_leases(&mut self) {
-        while self.recordings < RECORDINGS_MAX
-            && let Some(fence) = self.queue.pop_front()
+        while self.operations.recordings < RECORDINGS_MAX
+            && let Some(fence) = self.leases.next_step()
         {
-            let Some(held) = self.leases.get_mut(&fence) else {
+            let Some(held) = self.leases.held.get_mut(&fence) else {
                 continue;
             };
             held.is_queued = false;
@@ -60,54 +38,42 @@ impl QueueLoop {
                     self.forget(fence);
                     continue;
                 }
-                Step::Settle | Step::Witness => {
+                Step::Settle | Step::RecordLate => {
                     held.recording = held.finished.len();
                     held.is_due = false;
                 }
                 Step::Begin(_) | Step::Release => {}
             }
             held.is_busy = true;
-            self.recordings += 1;
-            let reports = |held: &mut Held| mem::take(&mut held.finished);
+            let reports = |held: &mut OwnedLease| mem::take(&mut held.finished);
             let operations = &mut self.operations;
             match step {
-                Step::Settle => operations.spawn(ops::settle(context, fence, token, reports(held))),
-                Step::Witness => {
-                    operations.spawn(ops::witness(context, fence, token, reports(held)))
+                Step::Settle => {
+                    operations.record(ops::settle(context, fence, token, reports(held)));
                 }
-                Step::Begin(ids) => operations.spawn(ops::begin(context, fence, token, ids)),
-                Step::Release => operations.spawn(ops::release(context, fence, token)),
+                Step::RecordLate => {
+                    operations.record(ops::record_late(context, fence, token, reports(held)));
+                }
+                Step::Begin(ids) => operations.record(ops::begin(context, fence, token, ids)),
+                Step::Release => operations.record(ops::release(context, fence, token)),
                 Step::Rest | Step::End => unreachable!("invariant: dealt with above"),
-            };
+            }
         }
-    }
-
-    /// Has what waits in a lease given back; answers how many that is.
-    pub(super) fn give_back(&mut self, fence: Fence) -> usize {
-        let Some(held) = self.leases.get_mut(&fence) else {
-            return 0;
-        };
-        let count = held.waiting.len();
-        if count == 0 || mem::replace(&mut held.gives_back, true) {
-            return 0;
-        }
-        self.look_at(fence);
-        count
     }
 
     /// An operation about a lease was answered.
     pub(super) fn recorded(&mut self, event: Event) {
-        self.recordings -= 1;
+        self.operations.recordings -= 1;
         let fence = match &event {
             Event::Settled { fence, .. }
             | Event::Begun { fence, .. }
             | Event::Released { fence, .. }
-            | Event::Witnessed { fence, .. } => *fence,
+            | Event::LateRecorded { fence, .. } => *fence,
             Event::Claimed { .. } | Event::Waited { .. } | Event::Read(_) => {
                 unreachable!("invariant: not about a lease")
             }
         };
-        let Some(mut held) = self.leases.remove(&fence) else {
+        let Some(mut held) = self.leases.held.remove(&fence) else {
             return;
         };
         held.is_busy = false;
@@ -127,28 +93,31 @@ impl QueueLoop {
             }
             Event::Begun { answer, .. } => self.begun(&mut held, answer),
             Event::Released { answer, .. } => self.released(&mut held, answer),
-            Event::Witnessed { offered, kept, .. } => self.witnessed(&held, offered, kept),
+            Event::LateRecorded { offered, kept, .. } => self.late_recorded(&held, offered, kept),
             Event::Claimed { .. } | Event::Waited { .. } | Event::Read(_) => {}
         }
         // What finished meanwhile has waited for this operation already.
         held.is_due |= !held.finished.is_empty();
-        if !held.waiting.is_empty() && !held.gives_back && !self.startable.contains(&fence) {
-            self.startable.push_back(fence);
+        if !held.waiting.is_empty()
+            && !held.releases_waiting
+            && !self.leases.startable.contains(&fence)
+        {
+            self.leases.startable.push_back(fence);
         }
-        self.leases.insert(fence, held);
-        self.look_at(fence);
+        self.leases.held.insert(fence, held);
+        self.leases.look_at(fence);
     }
 
-    fn settled(&mut self, held: &mut Held, reports: Vec<Report>, answer: SettleAnswer) {
+    fn settled(&mut self, held: &mut OwnedLease, reports: Vec<Report>, answer: SettleAnswer) {
         match answer {
             SettleAnswer::Settled(recorded) | SettleAnswer::AlreadySettled(recorded) => {
                 // What the queue waits for may be due earlier now: a retry, or a group's next message.
-                if self.policy.as_ref().is_some_and(|policy| policy.ordered)
+                if self.policy.is_ordered()
                     || recorded.iter().any(|one| one.state == StateKind::Ready)
                 {
                     self.claiming.wait_anew();
                 }
-                // An uncertain one may be sent again, held or dead: only the store knows.
+                // An uncertain one may be sent again, held or dead: the store decides.
                 let again = recorded.iter().filter(|one| one.next_due_at.is_some());
                 self.context.meters.retries.increment(again.count() as u64);
                 self.count(&reports);
@@ -157,15 +126,15 @@ impl QueueLoop {
                 held.finished.splice(..0, reports);
                 self.lose(held);
             }
-            // Only a store that went back in time forgets what a lease held. What it still knows
-            // is recorded; about the rest nobody would listen.
-            SettleAnswer::NotInLease(strangers) => {
+            // Only a store that was restored to an earlier time forgets what a lease held. What it still has
+            // is recorded; the rest would be rejected.
+            SettleAnswer::NotInLease(missing) => {
                 let (queue, fence) = (&self.context.queue, held.fence);
-                let count = strangers.len();
+                let count = missing.len();
                 warn!(%queue, %fence, "queue {queue}: {count} results no longer belong to their lease");
                 self.summary.late += count as u64;
                 self.context.meters.late_results.increment(count as u64);
-                let known = |report: &Report| !strangers.contains(&report.id);
+                let known = |report: &Report| !missing.contains(&report.id);
                 held.finished.splice(..0, reports.into_iter().filter(known));
             }
         }
@@ -187,7 +156,7 @@ impl QueueLoop {
                 self.context.meters.attempts(outcome).increment(count);
             }
         }
-        self.context.face.count(Done {
+        self.context.queue_state.count(OutcomeCounts {
             delivered: summary.delivered - before.delivered,
             retried: summary.retried - before.retried,
             dead: summary.dead - before.dead,
@@ -196,11 +165,11 @@ impl QueueLoop {
         });
     }
 
-    fn begun(&mut self, held: &mut Held, answer: BeginAnswer) {
+    fn begun(&mut self, held: &mut OwnedLease, answer: BeginAnswer) {
         match answer {
             BeginAnswer::Begun => {}
             BeginAnswer::LeaseLost => return self.lose(held),
-            BeginAnswer::NotInLease(strangers) => return self.disown(held, &strangers),
+            BeginAnswer::NotInLease(missing) => return self.drop_missing(held, &missing),
         }
         let starting = mem::take(&mut held.beginning);
         if starting.is_empty() {
@@ -209,7 +178,7 @@ impl QueueLoop {
                 .for_each(|flying| flying.begun = true);
             return;
         }
-        self.slots_used -= starting.len();
+        self.deliveries.slots_used -= starting.len();
         let why = if self.ending.as_ref().is_some_and(|ending| ending.is_cut) {
             Some("the worker stopped before it was sent")
         } else if !held.clock.is_alive(Instant::now()) {
@@ -222,7 +191,7 @@ impl QueueLoop {
             held.finished.extend(reports);
             return;
         }
-        let policy = self.policy.clone();
+        let policy = self.policy.current.clone();
         let policy = policy.expect("invariant: nothing begins without a policy");
         for message in starting {
             self.start(held, message, &policy, true);
@@ -230,33 +199,33 @@ impl QueueLoop {
     }
 
     /// Messages the store no longer sees in the lease are not sent.
-    fn disown(&mut self, held: &mut Held, strangers: &[MessageId]) {
+    fn drop_missing(&mut self, held: &mut OwnedLease, missing: &[MessageId]) {
         let (queue, fence) = (&self.context.queue, held.fence);
-        let count = strangers.len();
+        let count = missing.len();
         warn!(%queue, %fence, "queue {queue}: {count} messages no longer belong to their lease");
         let starting = mem::take(&mut held.beginning);
-        self.slots_used -= starting.len();
+        self.deliveries.slots_used -= starting.len();
         let kept = starting
             .into_iter()
-            .filter(|message| !strangers.contains(&message.message.id));
+            .filter(|message| !missing.contains(&message.message.id));
         for message in kept.rev() {
-            self.waiting += 1;
+            self.leases.waiting += 1;
             held.waiting.push_front(message);
         }
-        let disowned = |id: MessageId| strangers.contains(&id);
-        for flying in held.flying.extract_if(.., |flying| disowned(flying.id)) {
+        let is_missing = |id: MessageId| missing.contains(&id);
+        for flying in held.flying.extract_if(.., |flying| is_missing(flying.id)) {
             flying.abort.abort();
-            self.slots_used -= 1;
+            self.deliveries.slots_used -= 1;
         }
     }
 
-    fn released(&mut self, held: &mut Held, answer: ReleaseAnswer) {
+    fn released(&mut self, held: &mut OwnedLease, answer: ReleaseAnswer) {
         match answer {
             ReleaseAnswer::Released(ids) => {
                 self.summary.released += ids.len() as u64;
                 self.drop_waiting(held);
             }
-            // Perhaps only because an earlier try of this release had succeeded unheard.
+            // Perhaps only because the reply to an earlier try of this release was lost.
             ReleaseAnswer::LeaseLost if held.flying.is_empty() && held.finished.is_empty() => {
                 self.drop_waiting(held);
             }
@@ -264,7 +233,7 @@ impl QueueLoop {
         }
     }
 
-    fn witnessed(&mut self, held: &Held, offered: usize, kept: usize) {
+    fn late_recorded(&mut self, held: &OwnedLease, offered: usize, kept: usize) {
         let (queue, fence) = (&self.context.queue, held.fence);
         self.summary.late += offered as u64;
         self.context.meters.late_results.increment(offered as u64);
@@ -277,19 +246,19 @@ impl QueueLoop {
 
     /// The keeper found a lease lost.
     pub(super) fn found_lost(&mut self, fence: Fence) {
-        let Some(mut held) = self.leases.remove(&fence) else {
+        let Some(mut held) = self.leases.held.remove(&fence) else {
             return;
         };
-        // With everything finished, its settle is about to tell; it may have ended the lease.
+        // With everything finished, its settle will show; it may have ended the lease.
         if !held.is_complete() {
             self.lose(&mut held);
         }
-        self.leases.insert(fence, held);
-        self.look_at(fence);
+        self.leases.held.insert(fence, held);
+        self.leases.look_at(fence);
     }
 
-    /// Stops working for a lease that somebody else may hold by now.
-    fn lose(&mut self, held: &mut Held) {
+    /// Stops work under a lease whose messages another worker may hold by now.
+    fn lose(&mut self, held: &mut OwnedLease) {
         if mem::replace(&mut held.is_lost, true) {
             return;
         }
@@ -303,7 +272,7 @@ impl QueueLoop {
         );
         self.context.meters.leases_lost.increment(1);
         self.summary.interrupted += cancelled as u64;
-        self.slots_used -= cancelled + held.beginning.len();
+        self.deliveries.slots_used -= cancelled + held.beginning.len();
         held.beginning.clear();
         held.flying
             .drain(..)
@@ -311,18 +280,18 @@ impl QueueLoop {
         self.drop_waiting(held);
     }
 
-    fn drop_waiting(&mut self, held: &mut Held) {
-        self.waiting -= held.waiting.len();
+    fn drop_waiting(&mut self, held: &mut OwnedLease) {
+        self.leases.waiting -= held.waiting.len();
         held.waiting.clear();
     }
 
     fn forget(&mut self, fence: Fence) {
-        let Some(held) = self.leases.remove(&fence) else {
+        let Some(held) = self.leases.held.remove(&fence) else {
             return;
         };
         self.keeper.forget(fence);
         if held.is_probe {
-            self.context.breaker.give_probe_back();
+            self.context.breaker.return_probe();
         }
     }
 }
@@ -334,9 +303,10 @@ impl QueueLoop {
 /// all a queue allows, such a message dies with this report as its reason, and may be requeued
 /// without the risk of a duplicate. What an earlier delivery left in doubt stays so.
 fn not_sent(claimed: &ClaimedMessage, why: &str) -> Report {
-    let outcome = match claimed.in_doubt {
-        true => Outcome::Uncertain,
-        false => Outcome::Retry,
+    let outcome = if claimed.in_doubt {
+        Outcome::Uncertain
+    } else {
+        Outcome::Retry
     };
     Report {
         code: Some(codes::INTERRUPTED.to_owned()),

@@ -167,17 +167,17 @@ async fn a_panic_is_that_messages_failure_and_nobody_elses() {
     // One panics at once, one after a pause: on the quick path and on the slow one.
     let sink = ScriptedSink::new(|delivery| async move {
         match number(&delivery) {
-            Some(3) => panic!("cannot stand three"),
+            Some(3) => panic!("overloaded by three"),
             Some(5) => {
                 tokio::task::yield_now().await;
-                panic!("cannot stand {}", "five")
+                panic!("overloaded by {}", "five")
             }
             _ => Verdict::delivered(),
         }
     });
     let ids = enqueue(&*store, "mail", 10).await;
     let worker = work(&store, "mail", &sink);
-    for (index, text) in [(3, "cannot stand three"), (5, "cannot stand five")] {
+    for (index, text) in [(3, "overloaded by three"), (5, "overloaded by five")] {
         all_are(&*store, &ids[index..=index], StateKind::Dead).await;
         let history = store.history(ids[index]).await.unwrap();
         assert_eq!(history[0].outcome, AttemptOutcome::Uncertain);

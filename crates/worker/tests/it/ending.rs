@@ -52,7 +52,7 @@ async fn a_drain_finishes_what_flies_and_releases_the_rest(store: Arc<dyn Store>
     worker.drain();
     assert!(worker.status().draining);
     eventually(
-        "the rest is given back while two are under way",
+        "the rest is released while two are under way",
         SOON,
         || async {
             store
@@ -72,7 +72,11 @@ async fn a_drain_finishes_what_flies_and_releases_the_rest(store: Arc<dyn Store>
     all_are(&*store, &ids[..2], StateKind::Delivered).await;
     all_are(&*store, &ids[2..], StateKind::Ready).await;
     for id in &ids[2..] {
-        assert_eq!(attempts(&*store, *id).await, [], "given back uncounted");
+        assert_eq!(
+            attempts(&*store, *id).await,
+            [],
+            "released without an attempt"
+        );
     }
     let next = work(&store, "mail", &sink);
     all_are(&*store, &ids, StateKind::Delivered).await;
@@ -209,7 +213,7 @@ async fn a_claim_that_comes_home_after_the_order_to_drain_is_given_back() {
     assert_eq!(attempts(&*store, ids[0]).await, []);
 }
 
-/// Whoever waits for the end of the work must not take a claim on its way home for idleness.
+/// A caller that waits for the end of the work must not mistake a claim under way for idleness.
 #[tokio::test]
 async fn a_claim_under_way_shows() {
     let faulty = FaultyStore::new(Arc::new(frozen_reference().0));

@@ -51,12 +51,7 @@ fn switched(is_up: &Arc<AtomicBool>) -> Arc<ScriptedSink> {
     let is_up = Arc::clone(is_up);
     ScriptedSink::new(move |_| {
         let is_up = is_up.load(SeqCst);
-        async move {
-            match is_up {
-                true => Verdict::delivered(),
-                false => down(),
-            }
-        }
+        async move { if is_up { Verdict::delivered() } else { down() } }
     })
 }
 
@@ -72,7 +67,7 @@ async fn a_breaker_opens_without_burning_tries_probes_and_closes() {
         worker.status().queues[0].breaker == BreakerState::Open
     })
     .await;
-    eventually("what was claimed is given back", SOON, || async {
+    eventually("what was claimed is released", SOON, || async {
         store.leases(10).await.unwrap().is_empty() && worker.status().queues[0].prefetched == 0
     })
     .await;

@@ -85,7 +85,7 @@ async fn a_lost_lease_cancels_its_deliveries() {
     let ids = enqueue(&*store, "mail", 2).await;
     let worker = work(&store, "mail", &sink);
     eventually("both are under way", SOON, || async { sink.now() == 2 }).await;
-    // Taken back, and handed to somebody else: the worker's own next claim.
+    // Expired, and handed to another lease: the worker's own next claim.
     clock.advance(SignedDuration::from_secs(60));
     assert_eq!(store.expire(10).await.unwrap().messages, 2);
     eventually("they are delivered anew", SOON, || async {
@@ -189,7 +189,7 @@ async fn a_delivery_does_not_outlive_its_lease_while_the_database_is_cut_off() {
         2,
         "both results are kept"
     );
-    // The store's clock stands still: the lease lives, and what is known is recorded.
+    // The store's clock does not move: the lease lives, and results are recorded.
     faulty.allow("settle");
     all_are(&*store, &ids[1..], StateKind::Delivered).await;
     let interrupted = Some("interrupted".to_owned());
@@ -223,7 +223,7 @@ async fn nothing_starts_under_a_lease_that_may_be_over() {
     .await;
     faulty.refuse("claim");
     let begun = sink.seen().len();
-    eventually("what waited is given back", SOON, || async {
+    eventually("what waited is released", SOON, || async {
         worker.status().queues[0].prefetched == 0
     })
     .await;
@@ -261,7 +261,7 @@ async fn a_sink_that_becomes_slow_gives_back_what_it_will_not_get_to() {
         sink.now() == 2 && worker.status().queues[0].prefetched > 100
     })
     .await;
-    eventually("most of them are given back", SOON, || async {
+    eventually("most of them are released", SOON, || async {
         worker.status().queues[0].prefetched <= 2
     })
     .await;

@@ -54,7 +54,7 @@ async fn a_settle_whose_answer_is_lost_is_repeated_and_recorded_once() {
     let sink = ScriptedSink::willing();
     let ids = enqueue(&*store, "mail", 1).await;
     let worker = work(&store, "mail", &sink);
-    eventually("asked twice", SOON, || async {
+    eventually("called twice", SOON, || async {
         faulty.calls("settle") == 2
     })
     .await;
@@ -172,7 +172,7 @@ async fn words_the_store_refuses_do_not_cost_the_outcome() {
     assert_eq!(attempt.result, None);
     let detail = attempt.detail.as_deref().unwrap();
     assert!(
-        detail.starts_with("the sink's words could not be recorded"),
+        detail.starts_with("the sink's detail could not be recorded"),
         "{detail}"
     );
     end(&worker, &*store).await;

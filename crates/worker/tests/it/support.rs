@@ -1,4 +1,4 @@
-//! What the tests of the worker stand on.
+//! Fixtures of the worker's tests.
 
 mod faulty;
 mod recorder;
@@ -15,7 +15,7 @@ use consign_worker::{Delivery, QueueWork, Sink, Summary, Worker, WorkerHandle, W
 use serde_json::{Value, json};
 
 pub(crate) use faulty::FaultyStore;
-pub(crate) use recorder::{Recorded, Traced};
+pub(crate) use recorder::{MetricValues, TraceLog};
 pub(crate) use sinks::{Gate, ScriptedSink, down};
 pub(crate) use stores::{frozen_reference, postgres, postgres_database, running_reference, sqlite};
 

@@ -1,4 +1,4 @@
-//! What the worker tells about itself is true, and holds no payload.
+//! Metrics, logs and spans of the worker are correct and hold no payload.
 
 use std::sync::{
     Arc,
@@ -10,14 +10,14 @@ use consign_worker::{About, Verdict, WorkerOptions};
 use serde_json::json;
 
 use crate::support::{
-    FaultyStore, Recorded, ScriptedSink, Traced, all_are, end, enqueue, make_queue, number,
+    FaultyStore, MetricValues, ScriptedSink, TraceLog, all_are, end, enqueue, make_queue, number,
     options, queue, running_reference, work, work_with,
 };
 
-/// A timeout is uncertain, and sent again where the queue says so: that is a retry too.
+/// A timeout is uncertain, and sent again where `on_uncertain` is `resend`: that is a retry too.
 #[tokio::test]
 async fn what_is_sent_again_counts_as_a_retry_whatever_it_was_recorded_as() {
-    let recorded = Recorded::install();
+    let recorded = MetricValues::install();
     let store: Arc<dyn Store> = Arc::new(running_reference());
     let policy = QueuePolicy {
         retry: consign_kernel::RetrySchedule::Fixed { delay_ms: 1 },
@@ -42,7 +42,7 @@ async fn what_is_sent_again_counts_as_a_retry_whatever_it_was_recorded_as() {
 
 #[tokio::test]
 async fn counters_tell_what_happened() {
-    let recorded = Recorded::install();
+    let recorded = MetricValues::install();
     let faulty = FaultyStore::new(Arc::new(running_reference()));
     let store: Arc<dyn Store> = faulty.clone();
     make_queue(&*store, "mail", &QueuePolicy::default()).await;
@@ -88,7 +88,7 @@ async fn counters_tell_what_happened() {
 
 #[tokio::test]
 async fn a_delivery_is_a_span_and_a_failure_is_one_line_without_its_payload() {
-    let traced = Traced::install();
+    let traced = TraceLog::install();
     let store: Arc<dyn Store> = Arc::new(running_reference());
     make_queue(&*store, "mail", &QueuePolicy::default()).await;
     let secret = NewMessage::new(queue("mail"), json!({"password": "hunter2"}));

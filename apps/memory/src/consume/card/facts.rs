@@ -1,4 +1,4 @@
-//! What a row says, in the words of a card.
+//! Facts of a row for a card.
 
 use consign_artifacts::sha256_of;
 use consign_scm::{Change, Repo};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{MODULE_CHARS_MAX, OWNER_CHARS_MAX, one_line, place, shortened, tame};
 use crate::uri::is_sha256;
 
-/// What a row says.
+/// Facts of a row.
 pub(super) struct Facts {
     pub(super) owner: String,
     pub(super) module: String,
@@ -16,12 +16,12 @@ pub(super) struct Facts {
     pub(super) paragraphs: Vec<String>,
     /// Files and lines.
     pub(super) numbers: Option<String>,
-    /// What was written down, and when it was made.
+    /// The source id and the time of the change.
     pub(super) recorded: String,
     /// Of the record.
     pub(super) sha256: String,
     paths: Vec<String>,
-    /// With those that are not in the list.
+    /// Including those that are not in the list.
     paths_total: u64,
 }
 
@@ -31,15 +31,16 @@ impl Facts {
         let paths = paths(&meta);
         let paths_total = number(&meta, "paths_total");
         let paths_total = paths_total.unwrap_or_default().max(paths.len() as u64);
-        let (summary, paragraphs) = told(&change.message);
+        let (summary, paragraphs) = split_message(&change.message);
         let named = match &repo.project_key {
             Some(project) => project.clone(),
             None => place::name(repo),
         };
         let folder = common_folder(&paths);
-        let module = match folder.is_empty() {
-            true => one_line(&named),
-            false => one_line(&format!("{named}/{folder}")),
+        let module = if folder.is_empty() {
+            one_line(&named)
+        } else {
+            one_line(&format!("{named}/{folder}"))
         };
         Self {
             owner: shortened(&owner(&change.author_raw), OWNER_CHARS_MAX),
@@ -93,7 +94,7 @@ fn owner(author_raw: &str) -> String {
 }
 
 /// The first line and the paragraphs after it.
-fn told(message: &str) -> (String, Vec<String>) {
+fn split_message(message: &str) -> (String, Vec<String>) {
     let message = message.trim();
     let (first, rest) = message.split_once('\n').unwrap_or((message, ""));
     let summary = match one_line(first) {
@@ -144,8 +145,8 @@ fn numbers(meta: &Map<String, Value>, is_merge: bool) -> Option<String> {
     });
     let lines = number(meta, "additions").zip(number(meta, "deletions"));
     let lines = lines.map(|(more, less)| format!("+{more} -{less} lines"));
-    let told: Vec<String> = merge.into_iter().chain(lines).collect();
-    (!told.is_empty()).then(|| told.join(", "))
+    let parts: Vec<String> = merge.into_iter().chain(lines).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// The longest folder that all paths are in.
@@ -172,10 +173,10 @@ fn common_folder(paths: &[String]) -> String {
     common.join("/")
 }
 
-/// The hash of the record, as whoever wrote it says; else of what stands here.
+/// The recorded hash; otherwise a hash of these fields.
 fn record_sha256(meta: &Map<String, Value>, change: &Change) -> String {
-    let said = meta.get("record_sha256").and_then(Value::as_str);
-    match said.filter(|sha| is_sha256(sha)) {
+    let recorded = meta.get("record_sha256").and_then(Value::as_str);
+    match recorded.filter(|sha| is_sha256(sha)) {
         Some(sha) => sha.to_ascii_lowercase(),
         None => {
             let record = json!([

@@ -74,7 +74,7 @@ fn a_commit_becomes_a_card() {
     assert!(!request.is_bulk);
 }
 
-/// E13: what was fetched meanwhile is told beside the text, never in it.
+/// The stored diff is referenced beside the text, never in it.
 #[test]
 fn a_patch_that_is_here_does_not_change_the_text() {
     let policy = Policy::default();
@@ -111,7 +111,7 @@ fn a_patch_that_is_here_does_not_change_the_text() {
     assert_eq!(cards.request(&commit, Some(&pending)).evidence.len(), 1);
 }
 
-/// Whatever a commit says, its card can be stored: nothing may stop a repository for ever.
+/// Every commit message gives a storable card: no commit may block a repository.
 #[test]
 fn any_commit_makes_a_card_that_is_complete() {
     let policy = Policy::default();
@@ -190,7 +190,7 @@ fn cards_of_two_commits_differ() {
     }
 }
 
-/// Facts 5.5: what is one of many is kept shortly, and as short as the policy wants it.
+/// A bulk change gets a short card, as short as the policy requires.
 #[test]
 fn one_of_many_is_as_short_as_the_policy_wants_it() {
     let commit = Change {

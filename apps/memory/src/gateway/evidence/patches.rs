@@ -1,4 +1,4 @@
-//! The changes of commits and revisions as evidence (facts 3.9).
+//! Patches of commits and revisions as evidence.
 
 use consign_artifacts::uri::{parse_evidence_uri, parse_uri};
 use consign_scm::{LedgerError, PatchState, ScmLedger};
@@ -6,25 +6,25 @@ use tracing::warn;
 
 use super::{
     MemoryService, mismatch,
-    read::{Place, kept_here},
+    read::{EvidenceLocation, artifact_key},
 };
 use crate::tools::Refusal;
 
 impl MemoryService {
-    /// Where a change is kept, and what it must hash to.
-    pub(super) async fn patch_place(&self, uri: &str) -> Result<Place, Refusal> {
+    /// The file of a patch, and its expected hash.
+    pub(super) async fn locate_patch(&self, uri: &str) -> Result<EvidenceLocation, Refusal> {
         let Some(scm) = self.scm() else {
             let why = "this gateway knows no repositories";
             return Err(Refusal::new("NOT_IMPLEMENTED", why));
         };
         let patch = find(scm, uri).await?;
-        let Some(kept_at) = patch.uri.as_deref() else {
+        let Some(stored_uri) = patch.uri.as_deref() else {
             let why = "the change has not been fetched so far; `consign scm materialize` does";
             return Err(Refusal::new("ARTIFACT_NOT_FOUND", why));
         };
-        Ok(Place {
-            uri: kept_at.to_owned(),
-            key: kept_here(kept_at)?,
+        Ok(EvidenceLocation {
+            uri: stored_uri.to_owned(),
+            key: artifact_key(stored_uri)?,
             sha256: Some(patch.sha256.clone()),
             attachment: None,
             patch: Some(patch),
@@ -32,7 +32,7 @@ impl MemoryService {
     }
 }
 
-/// The change a reference names: by its source and hash, by its hash alone
+/// The patch that a reference names: by source and hash, by its hash alone
 /// (`memory://patch_blobs/sha256/<hash>`), by its number (`memory://patch_blobs/blob_id/<number>`), or
 /// by its source alone.
 async fn find(scm: &dyn ScmLedger, uri: &str) -> Result<PatchState, Refusal> {
@@ -40,17 +40,17 @@ async fn find(scm: &dyn ScmLedger, uri: &str) -> Result<PatchState, Refusal> {
     if let Some(named) = parse_evidence_uri(uri) {
         let expected = named.sha256.to_ascii_lowercase();
         let source_type = named.source_type.to_ascii_lowercase();
-        let is_it = |patch: &PatchState| {
+        let is_match = |patch: &PatchState| {
             (&patch.source_type, &patch.source_id) == (&source_type, &named.source_id)
         };
         let current = by_source(scm, &source_type, &named.source_id).await?;
         if let Some(patch) = current.clone().filter(|patch| patch.sha256 == expected) {
             return Ok(patch);
         }
-        // An earlier account of the same change, which somebody still refers to.
+        // An earlier version of the same patch that is still referenced.
         let earlier = scm.patch_by_sha(&expected).await.map_err(failed)?;
         return match (earlier, current) {
-            (Some(patch), _) if is_it(&patch) => Ok(patch),
+            (Some(patch), _) if is_match(&patch) => Ok(patch),
             (_, Some(other)) => Err(mismatch(uri, &expected, &other.sha256)),
             (Some(other), None) => {
                 let why = format!("{expected} is the change of {}", other.source_id);

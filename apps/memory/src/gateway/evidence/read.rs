@@ -1,4 +1,4 @@
-//! Reading evidence.
+//! `evidence_read`.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use consign_artifacts::{ArtifactError, sha256_of};
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Evidence to read, as it was asked for.
+/// Evidence to read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EvidenceRead {
     uri: String,
@@ -50,14 +50,14 @@ impl EvidenceRead {
     }
 }
 
-/// The largest file that is read; evidence from elsewhere may be larger than what is uploaded.
+/// Largest file that is read; patches may be larger than uploads.
 const READ_BYTES_MAX: u64 = 64 << 20;
 
-/// Where evidence is.
-pub(super) struct Place {
-    /// The key as it is written where it was found.
+/// The file of a reference.
+pub(super) struct EvidenceLocation {
+    /// The key as stored.
     pub(super) uri: String,
-    /// The same in the one spelling that each file has.
+    /// The normalized key.
     pub(super) key: String,
     pub(super) sha256: Option<String>,
     pub(super) attachment: Option<Attachment>,
@@ -65,48 +65,49 @@ pub(super) struct Place {
 }
 
 impl MemoryService {
-    /// Reads evidence, and checks that it is what its reference says.
+    /// Reads evidence, and verifies its hash.
     pub(crate) async fn evidence_read(
         &self,
         request: EvidenceRead,
         caller: &Caller,
     ) -> Result<Value, Refusal> {
-        let place = self.place(&request.uri, caller).await?;
+        let location = self.locate(&request.uri, caller).await?;
         let bytes_max = request
             .max_bytes
             .unwrap_or(READ_BYTES_MAX)
             .min(READ_BYTES_MAX);
-        let bytes = self.artifacts().get(&place.uri, bytes_max).await;
-        let bytes = bytes.map_err(|error| unread(&error, &request.uri))?;
+        let bytes = self.artifacts().get(&location.uri, bytes_max).await;
+        let bytes = bytes.map_err(|error| read_refusal(&error, &request.uri))?;
         let sha256 = sha256_of(&bytes);
-        if let Some(expected) = &place.sha256
+        if let Some(expected) = &location.sha256
             && request.verify_sha256
             && *expected != sha256
         {
             return Err(mismatch(&request.uri, expected, &sha256));
         }
         let mut body = json!({
-            "ok": true, "uri": request.uri, "artifact_uri": place.key, "sha256": sha256,
-            "size_bytes": bytes.len(), "verified": request.verify_sha256 && place.sha256.is_some(),
+            "ok": true, "uri": request.uri, "artifact_uri": location.key, "sha256": sha256,
+            "size_bytes": bytes.len(), "verified": request.verify_sha256 && location.sha256.is_some(),
         });
-        if let Some(attachment) = &place.attachment {
+        if let Some(attachment) = &location.attachment {
             body["attachment_id"] = json!(attachment.attachment_id);
             body["item_id"] = json!(attachment.item_id);
             body["content_type"] = json!(attachment.meta_json.get("content_type"));
         }
-        if let Some(patch) = &place.patch {
+        if let Some(patch) = &location.patch {
             body["source_type"] = json!(patch.source_type);
             body["source_id"] = json!(patch.source_id);
             body["format"] = json!(patch.format);
             body["degrade_reason"] = json!(patch.meta_json.get("degrade_reason"));
         }
         if request.include_content {
-            let (encoding, content) = match request.is_base64 {
-                true => ("base64", STANDARD.encode(&bytes)),
-                false => match String::from_utf8(bytes) {
+            let (encoding, content) = if request.is_base64 {
+                ("base64", STANDARD.encode(&bytes))
+            } else {
+                match String::from_utf8(bytes) {
                     Ok(text) => ("utf-8", text),
                     Err(_) => return Err(wrong("encoding", "must be base64: it is no text")),
-                },
+                }
             };
             body["encoding"] = json!(encoding);
             body["content"] = json!(content);
@@ -114,12 +115,12 @@ impl MemoryService {
         Ok(body)
     }
 
-    /// Where the bytes of a reference are, and what they must hash to.
-    async fn place(&self, uri: &str, caller: &Caller) -> Result<Place, Refusal> {
+    /// The file of a reference, and its expected hash.
+    async fn locate(&self, uri: &str, caller: &Caller) -> Result<EvidenceLocation, Refusal> {
         if parse_uri(uri).uri_type != UriType::Memory {
-            let key = normalize_to_artifact_key(uri).map_err(|why| no_key(&why))?;
+            let key = normalize_to_artifact_key(uri).map_err(|why| key_refusal(&why))?;
             self.check_file(caller, &key).await?;
-            return Ok(Place {
+            return Ok(EvidenceLocation {
                 uri: uri.to_owned(),
                 key,
                 sha256: None,
@@ -128,7 +129,7 @@ impl MemoryService {
             });
         }
         if is_patch_blob_evidence_uri(uri) {
-            return self.patch_place(uri).await;
+            return self.locate_patch(uri).await;
         }
         let parsed = parse_attachment_evidence_uri_strict(uri).map_err(|why| {
             let details = json!({"uri": uri, "code": why.code()});
@@ -139,16 +140,16 @@ impl MemoryService {
             let why = format!("there is no attachment {}", parsed.attachment_id);
             return Err(Refusal::new("NOT_FOUND", why));
         };
-        // Before anything is said about it.
+        // Checked before the answer reveals anything about it.
         if !self.may_see(caller, attachment.space.as_deref()) {
             return Err(closed());
         }
-        // T44: the reference names the content, not only its number.
+        // The reference has to name the content, not only the id.
         if !attachment.sha256.eq_ignore_ascii_case(&parsed.sha256) {
             return Err(mismatch(uri, &parsed.sha256, &attachment.sha256));
         }
-        let key = kept_here(&attachment.uri)?;
-        Ok(Place {
+        let key = artifact_key(&attachment.uri)?;
+        Ok(EvidenceLocation {
             uri: attachment.uri.clone(),
             key,
             sha256: Some(parsed.sha256),
@@ -158,18 +159,18 @@ impl MemoryService {
     }
 }
 
-/// The key of what is kept under a URI, if that is among the artifacts.
-pub(super) fn kept_here(uri: &str) -> Result<String, Refusal> {
+/// The artifact key of a stored URI.
+pub(super) fn artifact_key(uri: &str) -> Result<String, Refusal> {
     normalize_to_artifact_key(uri).map_err(|why| match why {
         KeyError::NotArtifact(_) => {
             let why = format!("it is kept elsewhere: {uri}");
             Refusal::new("ARTIFACT_NOT_FOUND", why)
         }
-        why => no_key(&why),
+        why => key_refusal(&why),
     })
 }
 
-fn no_key(why: &KeyError) -> Refusal {
+fn key_refusal(why: &KeyError) -> Refusal {
     let code = match why {
         KeyError::Escapes(_) => "PATH_TRAVERSAL_ERROR",
         _ => "INVALID_URI",
@@ -177,7 +178,7 @@ fn no_key(why: &KeyError) -> Refusal {
     Refusal::new(code, why.to_string())
 }
 
-fn unread(error: &ArtifactError, uri: &str) -> Refusal {
+fn read_refusal(error: &ArtifactError, uri: &str) -> Refusal {
     match error {
         ArtifactError::Outside(key) => {
             let why = format!("{key:?} leads out of the artifacts");

@@ -1,4 +1,4 @@
-//! Keeping evidence.
+//! `evidence_upload`.
 
 use consign_artifacts::ArtifactError;
 use consign_kernel::{Certainty, Error};
@@ -8,15 +8,16 @@ use tracing::warn;
 
 use super::{super::refused, MemoryService, closed};
 use crate::{
-    Action, Caller, Correlation, KeptEvidence, NewAttachment, NewEvidence, NewItem,
-    audit_json::EvidenceAudit,
+    Action, AuditStatus, Caller, Correlation, KeptEvidence, NewAttachment, NewAudit, NewEvidence,
+    NewItem,
+    audit_json::{AuditFacts, Operation},
     payload_sha,
-    policy::{Decision, Policy, PolicyInput},
+    policy::{self, Decision, Policy, PolicyInput},
     tools::{Arguments, Refusal, wrong},
     uri::mask_credentials,
 };
 
-/// Evidence to keep, as it was asked for.
+/// Evidence to keep.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EvidenceUpload {
     content: String,
@@ -47,7 +48,7 @@ impl EvidenceUpload {
     }
 }
 
-/// What evidence may be, and how its files end.
+/// Accepted content types, and the extension of their files.
 pub(crate) const CONTENT_TYPES: [(&str, &str); 11] = [
     ("text/plain", "txt"),
     ("text/markdown", "md"),
@@ -62,7 +63,7 @@ pub(crate) const CONTENT_TYPES: [(&str, &str); 11] = [
     ("application/x-yaml", "yaml"),
 ];
 
-/// A text on its way into a file.
+/// The file of an upload.
 struct File {
     key: String,
     sha256: String,
@@ -70,7 +71,7 @@ struct File {
 }
 
 impl MemoryService {
-    /// Keeps evidence: the file first, then what points to it.
+    /// Keeps evidence: the file first, then the rows that point to it.
     pub(crate) async fn evidence_upload(
         &self,
         request: EvidenceUpload,
@@ -88,21 +89,21 @@ impl MemoryService {
             refusal => {
                 let error = refusal.err();
                 let certainty = error.as_ref().map(Error::certainty);
-                // What may have been kept all the same needs its file.
+                // If the result is unknown, the rows may exist and need the file.
                 if is_new && certainty != Some(Certainty::Unknown) {
-                    self.take_back(&file).await;
+                    self.remove_file(&file).await;
                 }
                 let gone = || no_item(request.item_id.unwrap_or_default());
                 return Err(error.map_or_else(gone, refused));
             }
         };
-        // An equal upload that was refused meanwhile may have taken the file back.
+        // A concurrent upload of the same content that was refused may have removed the file.
         let put = self.artifacts().put(&file.key, bytes(), &file.sha256).await;
         put.map_err(|error| unwritten(&error))?;
         Ok(answer(&request, &file, &decision, kept))
     }
 
-    /// What is to be written, if it may be.
+    /// Validates the upload.
     fn file(&self, request: &EvidenceUpload) -> Result<File, Refusal> {
         let ext = extension(&request.content_type)?;
         let (size_bytes, bytes_max) = (
@@ -136,7 +137,7 @@ impl MemoryService {
         project.unwrap_or(&self.options().project_key)
     }
 
-    /// The space that evidence goes to: its item's, or the one where a memory of the caller would go.
+    /// The space of the evidence: its item's, or that of a memory by the same caller.
     async fn evidence_space(
         &self,
         request: &EvidenceUpload,
@@ -157,9 +158,10 @@ impl MemoryService {
         }
         let options = self.options();
         let project = self.project_of(request);
-        let team = match project == options.project_key {
-            true => options.team_space(),
-            false => format!("team:{project}"),
+        let team = if project == options.project_key {
+            options.team_space()
+        } else {
+            format!("team:{project}")
         };
         let settings = self.logbook().settings(&options.project_key).await;
         let settings = settings.map_err(refused)?;
@@ -167,22 +169,20 @@ impl MemoryService {
             .spaces()
             .map_err(|why| wrong("target_space", &why))?;
         let bound = caller.actor.as_deref().filter(|_| caller.is_bound());
-        let decision = self.decide(
-            caller,
-            &PolicyInput {
-                target_space: request.target_space.as_deref().unwrap_or(&team),
-                actor: bound.or(request.actor_user_id.as_deref()),
-                is_actor_bound: bound.is_some(),
-                // What the policy asks of texts and kinds it asks of memories.
-                kind: None,
-                has_evidence: true,
-                payload_md: "",
-                is_bulk: false,
-                team_write_enabled: settings.team_write_enabled,
-                policy: &Policy::read(&settings.policy_json),
-                spaces: &spaces,
-            },
-        );
+        let decision = policy::decide(&PolicyInput {
+            target_space: request.target_space.as_deref().unwrap_or(&team),
+            actor: bound.or(request.actor_user_id.as_deref()),
+            is_actor_bound: bound.is_some(),
+            is_authenticated: caller.is_authenticated,
+            // The rules about kinds, lengths and evidence are for memories.
+            kind: None,
+            has_evidence: true,
+            payload_md: "",
+            is_bulk: false,
+            team_write_enabled: settings.team_write_enabled,
+            policy: &Policy::read(&settings.policy_json),
+            spaces: &spaces,
+        });
         match (&decision.final_space, decision.reason.as_str()) {
             (Some(_), _) => Ok(decision),
             (None, "private_space_of_another") => Err(closed()),
@@ -220,18 +220,6 @@ impl MemoryService {
             status: "open".to_owned(),
             owner_user_id: None,
         };
-        let given = caller.correlation_id.as_deref().unwrap_or_default();
-        let bound = caller.actor.as_deref().filter(|_| caller.is_bound());
-        let audit = EvidenceAudit {
-            correlation: &Correlation::parse_or_new(given),
-            actor_user_id: bound.or(request.actor_user_id.as_deref()),
-            requested_space: request.target_space.as_deref(),
-            decision,
-            sha256: &file.sha256,
-            artifact_uri: &file.key,
-            content_type: &request.content_type,
-            size_bytes: file.content.len(),
-        };
         NewEvidence {
             item: request.item_id.is_none().then_some(item),
             attachment: NewAttachment {
@@ -242,13 +230,46 @@ impl MemoryService {
                 size_bytes: i64::try_from(file.content.len()).ok(),
                 meta_json,
             },
-            audit: audit.audit(),
+            audit: self.evidence_audit(request, file, decision, caller),
         }
     }
 
-    /// Removes the file of an upload that was refused, unless it is somebody else's as well. Whoever
-    /// keeps the same text meanwhile looks for the file afterwards, and so does this.
-    async fn take_back(&self, file: &File) {
+    /// The audit, without the ids of item and attachment, which the store adds.
+    fn evidence_audit(
+        &self,
+        request: &EvidenceUpload,
+        file: &File,
+        decision: &Decision,
+        caller: &Caller,
+    ) -> NewAudit {
+        let given = caller.correlation_id.as_deref().unwrap_or_default();
+        let correlation = Correlation::parse_or_new(given);
+        let bound = caller.actor.as_deref().filter(|_| caller.is_bound());
+        let actor = bound.or(request.actor_user_id.as_deref());
+        let final_space = decision.final_space.clone();
+        let requested = request.target_space.clone().or(final_space.clone());
+        let mut audit = AuditFacts {
+            actor_user_id: actor.map(str::to_owned),
+            final_space,
+            action: decision.action,
+            reason: format!("evidence_upload:{}", decision.reason),
+            payload_sha: Some(file.sha256.clone()),
+            ..AuditFacts::new(
+                Operation::EvidenceUpload,
+                &correlation,
+                requested.unwrap_or_default(),
+            )
+        };
+        audit.note("artifact_uri", file.key.as_str());
+        audit.note("content_type", request.content_type.as_str());
+        audit.note("size_bytes", file.content.len());
+        audit.audit(AuditStatus::Success)
+    }
+
+    /// Removes the file of a refused upload, unless another upload needs it. A concurrent upload of the
+    /// same content checks for the file after its rows are written; this checks for rows after the
+    /// removal.
+    async fn remove_file(&self, file: &File) {
         if let Err(error) = self.artifacts().remove(&file.key).await {
             warn!(%error, key = file.key, "the file of refused evidence could not be removed");
             return;
@@ -260,7 +281,7 @@ impl MemoryService {
         if is_wanted {
             let bytes = file.content.clone().into_bytes();
             if let Err(error) = self.artifacts().put(&file.key, bytes, &file.sha256).await {
-                warn!(%error, key = file.key, "evidence could not be put back");
+                warn!(%error, key = file.key, "the file of evidence could not be restored");
             }
         }
     }
@@ -298,7 +319,7 @@ fn no_item(item_id: i64) -> Refusal {
 }
 
 fn extension(content_type: &str) -> Result<&'static str, Refusal> {
-    // Parameters such as a charset do not matter: texts come as JSON.
+    // Parameters such as charset are ignored: the content came as JSON.
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     let known = CONTENT_TYPES.iter();
     let mut known = known.filter(|(name, _)| name.eq_ignore_ascii_case(essence));
@@ -313,7 +334,7 @@ fn extension(content_type: &str) -> Result<&'static str, Refusal> {
     }
 }
 
-/// A name that can be a folder anywhere.
+/// Whether a name is a valid folder name on every platform.
 fn is_plain(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !name.is_empty() && name.len() <= 128 && !name.starts_with('.') && name.chars().all(plain)

@@ -1,217 +1,254 @@
-//! The write itself: audited before it is tried, and ended whatever comes of it.
+//! Step 4: the write. Its audit is pending before the memory server is called, and ends whatever the
+//! result: the memory is stored, refused or deferred.
+
+mod defer;
+mod finish;
 
 use std::{sync::Arc, time::Duration};
 
-use consign_worker::park::park;
-use tokio::time::{Instant, timeout, timeout_at};
+use consign_kernel::{Certainty, Error};
+use consign_worker::failpoint::failpoint;
+use serde_json::json;
+use tokio::time::{Instant, timeout};
 
-use super::{Call, Stale, StoreAnswer, audit::Draft, context, decide::Grounds};
+use super::{StaleFacts, StoreAnswer, StoreCall, WritePlan, authorize::Facts, context};
 use crate::{
-    Action, BackendError, NewMemory, Opened, StoredMemory,
-    audit_json::{StoreAudit, shown_error},
-    metrics,
-    policy::explain,
+    Action, AuditEnd, AuditStatus, BackendError, KnownMemory, NewMemory, OpenResult, Opening,
+    StoredMemory, audit_json::shown_error, gateway::DEDUP_HIT, metrics, write_lock::LockError,
 };
 
-/// The part of the budget that is kept for recording what came of it, at most.
+/// The part of the budget reserved for recording the result, at most.
 const RESERVE_MAX: Duration = Duration::from_millis(400);
-/// How much longer than its budget a backend may take before it is given up.
+/// How much longer than its budget a backend call may take before it is abandoned.
 const OVERTIME: Duration = Duration::from_millis(20);
 
-/// A write that the policy has nothing against.
-pub(super) struct Write {
-    pub(super) memory: NewMemory,
-    pub(super) sha: String,
-    /// What the policy made of it.
-    pub(super) action: Action,
-    /// Why.
-    pub(super) reason: String,
-    pub(super) draft: Draft,
-}
-
-impl Write {
-    /// Where it goes in place of where it was meant to, and why, for people.
-    pub(super) fn redirected(&self) -> Option<String> {
-        let (space, asked) = (&self.memory.target_space, &self.draft.requested_space);
-        let is_elsewhere = self.action == Action::Redirect;
-        is_elsewhere.then(|| {
-            format!(
-                "stored in {space} instead of {asked}: {}",
-                explain(&self.reason)
-            )
-        })
-    }
-
-    /// Its audit.
-    pub(super) fn audit(&self) -> StoreAudit<'_> {
-        self.draft.decided(self.action, &self.reason)
-    }
-}
-
-/// What is known of a memory before it is sent.
-enum Before {
-    /// It is stored, or cannot be audited: this is the answer.
+/// What the logbook and the backend know about the memory before it is sent.
+enum PriorState {
+    /// Nothing more to do: it is stored, or cannot be audited.
     Answered(Box<StoreAnswer>),
-    /// Nobody has tried to store it there.
-    Unheard,
-    /// It may be stored: ask.
+    /// Never sent to this backend.
+    New,
+    /// An earlier request or row may have stored it.
     InDoubt,
-    /// It was stored, and the backend does not have it any more.
-    Gone,
-    /// It was stored, and the backend cannot be asked whether it still has it.
+    /// Stored before, and lost by the backend since.
+    Lost,
+    /// Stored before, and the backend does not answer whether it still has it.
     Unconfirmed(BackendError),
 }
 
-impl Call {
-    /// Stores what the policy has nothing against.
+impl StoreCall {
+    /// Executes a plan. Fails if its facts were cached and are out of date.
     pub(super) async fn write(
         self: &Arc<Self>,
-        mut write: Write,
-        grounds: Grounds,
-    ) -> Result<StoreAnswer, Stale> {
+        mut plan: WritePlan,
+        facts: &Facts,
+    ) -> Result<StoreAnswer, StaleFacts> {
         let backend = self.service.backend();
         if backend.is_in(self.service.logbook())
-            && let Some(answer) = self.keep(&write, &grounds).await?
+            && let Some(answer) = self.keep(&plan, facts).await?
         {
             return Ok(answer);
         }
         let ends = self.backend_deadline();
-        let turn = self.service.turns();
-        let turn = turn.take(&write.memory.target_space, &write.sha);
-        let turn = match timeout_at(ends, turn).await {
-            Ok(Ok(turn)) => Some(turn),
-            Ok(Err(error)) => return Ok(self.unread(&error)),
-            // Whoever has the turn may hang; then this one is deferred like theirs.
-            Err(_) => None,
+        let lock = self.service.write_lock();
+        let guard = match lock.take(&plan.memory.target_space, &plan.sha, ends).await {
+            Ok(guard) => Some(guard),
+            Err(LockError::Unavailable(error)) => return Ok(self.unavailable(&error)),
+            // The holder may hang; then this memory is deferred like the holder's.
+            Err(LockError::TimedOut) => None,
         };
-        let has_turn = turn.is_some();
-        self.hold(turn);
-        let before = match self.begin(&mut write, &grounds, ends).await? {
-            Before::Answered(answer) => return Ok(*answer),
-            before => before,
+        let is_locked = guard.is_some();
+        self.set_guard(guard);
+        let prior = match self.begin(&mut plan, facts, ends).await? {
+            PriorState::Answered(answer) => return Ok(*answer),
+            prior => prior,
         };
-        park("memory.after_pending_audit").await;
-        let tried = match (has_turn, before) {
-            (_, Before::Unconfirmed(error)) => Err(in_doubt(error)),
-            (true, before) => {
-                let is_asked = matches!(before, Before::InDoubt);
-                self.try_backend(&write.memory, is_asked, ends).await
+        failpoint("memory.after_pending_audit").await;
+        let result = match prior {
+            PriorState::Unconfirmed(error) => Err(unknown_result(error)),
+            prior if is_locked => {
+                let in_doubt = matches!(prior, PriorState::InDoubt);
+                self.send(&plan.memory, in_doubt, ends).await
             }
-            (false, before) => {
-                let why = "others are still writing; nothing was sent".to_owned();
-                Err(match before {
-                    Before::InDoubt => BackendError::Unknown(why),
-                    _ => BackendError::Unreachable(why),
-                })
-            }
+            PriorState::InDoubt => Err(unknown_result(LockError::TimedOut.into())),
+            _ => Err(LockError::TimedOut.into()),
         };
-        park("memory.after_backend").await;
-        Ok(match tried {
-            Ok(stored) => self.stored(&write, &stored).await,
-            Err(error) if error.is_refusal() && !self.is_kept(&error) => {
-                self.refused(&write, &error).await
+        failpoint("memory.after_backend").await;
+        Ok(match result {
+            Ok(stored) => self.stored(&plan, &stored).await,
+            Err(error) if error.is_refusal() && !self.is_deferred_anyway(&error) => {
+                self.refused(&plan, &error).await
             }
-            Err(error) => self.defer(write, &error).await,
+            Err(error) => self.defer(plan, &error).await,
         })
     }
 
-    /// Writes the pending audit, unless the backend has the memory.
+    /// Stores a memory of the embedded backend in one transaction with its audit. None: storing it in
+    /// two phases gives the precise error.
+    async fn keep(
+        self: &Arc<Self>,
+        plan: &WritePlan,
+        facts: &Facts,
+    ) -> Result<Option<StoreAnswer>, StaleFacts> {
+        let since = Instant::now();
+        let opening = Opening {
+            kept: Some(plan.memory.clone()),
+            ..opening(plan, facts, true)
+        };
+        let opened = self.open(plan, opening).await;
+        let kind = self.service.backend().kind();
+        metrics::backend_call(kind, "store", since, opened.is_ok());
+        failpoint("memory.after_backend").await;
+        let unaudited = |error: &Error| self.unaudited(&plan.memory.target_space, &plan.sha, error);
+        Ok(match opened {
+            Ok(OpenResult::Kept(kept)) => Some(self.written(plan, Some(&kept.memory_id), None)),
+            Ok(OpenResult::Known(found)) => {
+                let memory_id = found.memory_id.as_deref();
+                Some(self.deduplicated(plan, &found, memory_id).await)
+            }
+            Ok(OpenResult::Stale) => return Err(StaleFacts),
+            Err(error) if error.certainty() == Certainty::Unknown => {
+                let message = format!(
+                    "the logbook does not answer; the memory may be stored, with its audit: {error}"
+                );
+                Some(StoreAnswer {
+                    message: Some(message),
+                    ..unaudited(&error)
+                })
+            }
+            Err(error) if error.is_retryable() => Some(unaudited(&error)),
+            Ok(OpenResult::Pending { .. }) | Err(_) => None,
+        })
+    }
+
+    /// Writes the pending audit, unless the backend confirms that it has the memory.
     async fn begin(
         self: &Arc<Self>,
-        write: &mut Write,
-        grounds: &Grounds,
+        plan: &mut WritePlan,
+        facts: &Facts,
         ends: Instant,
-    ) -> Result<Before, Stale> {
-        let space = write.memory.target_space.clone();
-        let (mut before, mut is_deduplicated) = (Before::Unheard, true);
+    ) -> Result<PriorState, StaleFacts> {
+        let (mut prior, mut is_deduplicated) = (PriorState::New, true);
         loop {
-            let opening = write.opening(grounds, is_deduplicated, false);
-            let found = match self.open(write, opening).await {
-                Ok(Opened::Pending { in_doubt: true }) if is_deduplicated => {
-                    return Ok(Before::InDoubt);
+            let opening = opening(plan, facts, is_deduplicated);
+            let found = match self.open(plan, opening).await {
+                Ok(OpenResult::Pending { in_doubt: true }) if is_deduplicated => {
+                    return Ok(PriorState::InDoubt);
                 }
-                Ok(Opened::Pending { .. } | Opened::Kept(_)) => return Ok(before),
-                Ok(Opened::Known(found)) => found,
-                Ok(Opened::Stale) => return Err(Stale),
+                Ok(OpenResult::Pending { .. } | OpenResult::Kept(_)) => return Ok(prior),
+                Ok(OpenResult::Known(found)) => found,
+                Ok(OpenResult::Stale) => return Err(StaleFacts),
                 Err(error) => {
-                    let answer = self.unaudited(&space, &write.sha, &error);
-                    return Ok(Before::Answered(Box::new(answer)));
+                    let answer = self.unaudited(&plan.memory.target_space, &plan.sha, &error);
+                    return Ok(PriorState::Answered(Box::new(answer)));
                 }
             };
-            before = match self.confirm(&write.memory, &found, ends).await {
+            prior = match self.confirm(&plan.memory, &found, ends).await {
                 Ok(Some(stored)) => {
-                    let answer = self.known(write, &found, Some(&stored.memory_id)).await;
-                    return Ok(Before::Answered(Box::new(answer)));
+                    let memory_id = Some(stored.memory_id.as_str());
+                    let answer = self.deduplicated(plan, &found, memory_id).await;
+                    return Ok(PriorState::Answered(Box::new(answer)));
                 }
                 Ok(None) => {
-                    write.draft.note("stored_again", true);
-                    Before::Gone
+                    plan.audit.note("stored_again", true);
+                    PriorState::Lost
                 }
-                Err(error) => Before::Unconfirmed(error),
+                Err(error) => PriorState::Unconfirmed(error),
             };
             is_deduplicated = false;
         }
     }
 
-    /// Until when the memory server may take. What is left of the budget is for the outbox.
-    pub(super) fn backend_deadline(&self) -> Instant {
-        let budget = self.service.options().gateway_budget();
-        self.since + budget - (budget / 8).min(RESERVE_MAX)
+    async fn open(
+        self: &Arc<Self>,
+        plan: &WritePlan,
+        opening: Opening,
+    ) -> Result<OpenResult, Error> {
+        let call = Arc::clone(self);
+        let opening = async move { call.service.logbook().open_write(&opening).await };
+        let too_late = "it was begun too late";
+        let abandoned = plan.audit.end_failed("AUDIT_WRITE_FAILED", too_late, false);
+        self.opened_in_time(opening, abandoned).await
     }
 
-    async fn try_backend(
+    /// Asks the backend whether it still has what the logbook records as stored.
+    async fn confirm(
         &self,
         memory: &NewMemory,
-        is_asked: bool,
+        found: &KnownMemory,
         ends: Instant,
-    ) -> Result<StoredMemory, BackendError> {
-        let budget = ends.saturating_duration_since(Instant::now());
+    ) -> Result<Option<StoredMemory>, BackendError> {
         let backend = self.service.backend();
-        if is_asked && let Some(found) = backend.find(memory, budget).await.map_err(in_doubt)? {
-            self.replace(memory, &found.memory_id, ends).await?;
-            return Ok(found);
-        }
         let budget = ends.saturating_duration_since(Instant::now());
         let since = Instant::now();
+        let has = backend.has(memory, found.memory_id.as_deref(), budget);
+        let has = timeout(budget, has).await;
+        let has = has.unwrap_or_else(|_| Err(no_answer(budget)));
+        metrics::backend_call(backend.kind(), "find", since, has.is_ok());
+        has
+    }
+
+    /// When the backend has to have answered. The rest of the budget is for the outbox.
+    fn backend_deadline(&self) -> Instant {
+        let budget = self.service.options().gateway_budget();
+        self.started + budget - (budget / 8).min(RESERVE_MAX)
+    }
+
+    async fn send(
+        &self,
+        memory: &NewMemory,
+        in_doubt: bool,
+        ends: Instant,
+    ) -> Result<StoredMemory, BackendError> {
+        let budget = || ends.saturating_duration_since(Instant::now());
+        let backend = self.service.backend();
+        if in_doubt
+            && let Some(found) = backend
+                .find(memory, budget())
+                .await
+                .map_err(unknown_result)?
+        {
+            self.supersede(memory, &found.memory_id, ends).await?;
+            return Ok(found);
+        }
+        let (since, budget) = (Instant::now(), budget());
         let stored = timeout(budget + OVERTIME, backend.store(memory, budget)).await;
-        let stored = stored.unwrap_or_else(|_| {
-            let why = format!("no answer within {} ms", budget.as_millis());
-            Err(BackendError::Unknown(why))
-        });
+        let stored = stored.unwrap_or_else(|_| Err(no_answer(budget)));
         metrics::backend_call(backend.kind(), "store", since, stored.is_ok());
         let stored = stored?;
-        self.replace(memory, &stored.memory_id, ends).await?;
+        self.supersede(memory, &stored.memory_id, ends).await?;
         Ok(stored)
     }
 
-    /// Sees to it that the version which a memory replaces is replaced. Should that fail, the memory is
-    /// stored all the same, and whoever delivers it finds that out and tries again.
-    pub(super) async fn replace(
+    /// Replaces the version that a stored memory supersedes. If that fails, the memory is deferred: the
+    /// delivery finds it stored and repeats the replacement.
+    async fn supersede(
         &self,
         memory: &NewMemory,
-        stored_as: &str,
+        memory_id: &str,
         ends: Instant,
     ) -> Result<(), BackendError> {
         let Some(old) = memory.supersedes.as_deref() else {
             return Ok(());
         };
         let budget = ends.saturating_duration_since(Instant::now());
-        let replaced = self.service.backend().supersede(old, stored_as, budget);
-        replaced.await.map_err(|error| {
-            let why = format!("stored as {stored_as}, but {old} could not be replaced: {error}");
+        let superseded = self.service.backend().supersede(old, memory_id, budget);
+        superseded.await.map_err(|error| {
+            let why = format!("stored as {memory_id}, but {old} could not be replaced: {error}");
             BackendError::Unknown(why)
         })
     }
 
-    /// The memory server has it. That stands whatever becomes of its audit: should it not be
-    /// ended now, it is ended later, and a repeated request finds the memory again.
-    async fn stored(self: &Arc<Self>, write: &Write, stored: &StoredMemory) -> StoreAnswer {
-        let end = write.audit().stored(&stored.memory_id);
-        let is_ended = self.finalize(end).await;
-        let again = write.draft.extra.get("stored_again");
-        let message = match (is_ended, again) {
-            (true, None) => None,
-            (true, Some(_)) => {
+    /// The backend has the memory, even if its audit cannot be ended now: reconciliation ends it, and
+    /// a repeated request finds the memory.
+    async fn stored(self: &Arc<Self>, plan: &WritePlan, stored: &StoredMemory) -> StoreAnswer {
+        let is_ended = self
+            .finish_audit(AuditEnd::stored(&stored.memory_id, false))
+            .await;
+        let is_again = plan.audit.extra.contains_key("stored_again");
+        let note = match (is_ended, is_again) {
+            (true, false) => None,
+            (true, true) => {
                 Some("stored again: the memory server did not have it any more".to_owned())
             }
             (false, _) => Some(format!(
@@ -220,39 +257,87 @@ impl Call {
             )),
         };
         StoreAnswer {
-            memory_id: Some(stored.memory_id.clone()),
             is_audit_open: !is_ended,
-            ..self.written(write, message)
+            ..self.written(plan, Some(&stored.memory_id), note)
         }
     }
 
-    /// Whether a memory is kept although the memory server refuses it: nobody is there who could be
-    /// told and write another one. It dies in the outbox, where it can be seen and redriven.
-    fn is_kept(&self, error: &BackendError) -> bool {
-        self.errand.is_some() && error.is_about_content()
+    /// The memory was stored before, and the backend has it.
+    async fn deduplicated(
+        &self,
+        plan: &WritePlan,
+        found: &KnownMemory,
+        memory_id: Option<&str>,
+    ) -> StoreAnswer {
+        if let Some(memory_id) = memory_id {
+            let ends = self.backend_deadline();
+            if let Err(error) = self.supersede(&plan.memory, memory_id, ends).await {
+                let shown = shown_error(&error.to_string());
+                return self.error("OPENMEMORY_UNAVAILABLE", shown, true);
+            }
+        }
+        let mut audit = plan.audit.clone();
+        // The answer repeats the first request's decision; the audit states both.
+        let decided = json!({"action": audit.action, "reason": audit.reason});
+        audit.note("policy_decision", decided);
+        if let Some(outbox_id) = found.outbox_id {
+            audit.note("original_outbox_id", outbox_id.0);
+        }
+        (audit.action, audit.reason) = (Action::Allow, DEDUP_HIT.to_owned());
+        audit.memory_id = memory_id.map(str::to_owned);
+        let audit = audit.audit(AuditStatus::Success);
+        let written = self.service.logbook().insert_audit(&audit);
+        if let Err(error) = self.within_budget("write an audit", written).await {
+            return self.unaudited(&plan.memory.target_space, &plan.sha, &error);
+        }
+        let note = format!("{DEDUP_HIT}: the same text is stored in this space already");
+        self.written(plan, memory_id, Some(note))
     }
 
-    /// The memory server will never take it. Trying again would not help, so nothing is kept.
-    async fn refused(self: &Arc<Self>, write: &Write, error: &BackendError) -> StoreAnswer {
-        let end = write.audit().refused(error);
+    /// Whether a refused memory is deferred all the same: a repository change has no caller who could
+    /// correct it, so it ends dead in the outbox, where it can be seen and requeued.
+    fn is_deferred_anyway(&self, error: &BackendError) -> bool {
+        self.origin.is_some() && error.is_about_content()
+    }
+
+    /// The memory server rejects the memory for good, so nothing is deferred.
+    async fn refused(self: &Arc<Self>, plan: &WritePlan, error: &BackendError) -> StoreAnswer {
+        let end = plan.audit.end_refused(error);
         let reason = end.reason.clone();
-        self.finalize(end).await;
-        let who = match error.is_about_us() {
-            true => "the memory server does not accept the gateway",
-            false => "the memory server refuses this memory",
+        self.finish_audit(end).await;
+        let what = if error.is_about_us() {
+            "the memory server does not accept the gateway"
+        } else {
+            "the memory server refuses this memory"
         };
         let shown = shown_error(&error.to_string());
-        let message = format!("{who} ({shown}); trying again would not help, nothing was kept");
+        let message = format!("{what} ({shown}); trying again would not help, nothing was kept");
         StoreAnswer {
             reason,
-            context: Some(context(&write.memory.target_space, &write.sha)),
+            context: Some(context(&plan.memory.target_space, &plan.sha)),
             ..self.error("OPENMEMORY_REFUSED", message, false)
         }
     }
 }
 
-/// What could not be asked for may be there all the same, even if nothing left now.
-fn in_doubt(error: BackendError) -> BackendError {
+fn opening(plan: &WritePlan, facts: &Facts, is_deduplicated: bool) -> Opening {
+    let (settings, user_id) = facts.assumptions();
+    Opening {
+        audit: plan.audit.audit(AuditStatus::Pending),
+        settings,
+        user_id,
+        is_deduplicated,
+        kept: None,
+    }
+}
+
+fn no_answer(budget: Duration) -> BackendError {
+    BackendError::Unknown(format!("no answer within {} ms", budget.as_millis()))
+}
+
+/// The failure of a call about a memory that may be stored already: nothing was sent now, and yet the
+/// backend may have it.
+fn unknown_result(error: BackendError) -> BackendError {
     match error {
         BackendError::Unreachable(why) => BackendError::Unknown(why),
         error => error,

@@ -1,4 +1,4 @@
-//! One question to the server and the reading of what it names; the next one asks for more.
+//! One fetch of a search, and the reading of its results; the next fetch is larger.
 
 use std::collections::HashMap;
 
@@ -12,17 +12,17 @@ use crate::{
     openmemory::{Answer, OpenMemory},
 };
 
-/// How many rows are read at a time.
+/// Concurrent reads.
 const READERS: usize = 8;
 
 pub(super) struct Round {
-    /// How many it is asked for.
+    /// Results to fetch.
     pub(super) fetched: u32,
-    /// What is of the spaces that were asked for, best first.
+    /// Matches so far, best first.
     pub(super) hits: Vec<MemoryItem>,
-    /// Whether asking for more would bring no more.
+    /// Whether a larger fetch would find no more.
     pub(super) is_last: bool,
-    /// What was read so far, by name; nothing: it is elsewhere, does not fit, or is gone.
+    /// Rows read so far by id; none for those that are gone or no match.
     read: HashMap<String, Option<MemoryItem>>,
 }
 
@@ -38,7 +38,7 @@ impl Round {
 }
 
 impl OpenMemory {
-    /// Reads what was named, in its order, until there is enough.
+    /// Reads the results in order until there are enough matches.
     pub(super) async fn read_each(
         &self,
         matches: &[Value],
@@ -66,7 +66,7 @@ impl OpenMemory {
         Ok(())
     }
 
-    /// Reads those that were not read yet.
+    /// Reads the rows that were not read before.
     async fn read(
         &self,
         some: &[Value],

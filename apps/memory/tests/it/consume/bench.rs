@@ -1,16 +1,16 @@
-//! A gateway that knows a repository.
+//! A gateway with a repository.
 
 use consign_memory::{
     MemoryOptions, MemoryService,
-    consume::{self, ConsumeOptions, Consumed, Watch},
+    consume::{self, ConsumeOptions, ConsumeReport, Watch},
 };
 use consign_scm::{Batch, NewCommit, NewRepo, NewRevision, Provider, Records, Repo, Stream};
 use serde_json::{Value, json};
 
-use crate::support::Desk;
+use crate::support::Fixture;
 
 pub(super) struct Bench {
-    pub(super) desk: Desk,
+    pub(super) fixture: Fixture,
     pub(super) service: MemoryService,
     pub(super) repo: Repo,
 }
@@ -19,22 +19,22 @@ impl Bench {
     /// A repository whose memories may go to the team.
     pub(super) async fn new(provider: Provider) -> Self {
         let bench = Self::with(provider, |_| {}).await;
-        bench.desk.set_policy(json!({"allowed_kinds": []})).await;
+        bench.fixture.set_policy(json!({"allowed_kinds": []})).await;
         bench
     }
 
     pub(super) async fn with(provider: Provider, change: impl FnOnce(&mut MemoryOptions)) -> Self {
-        let desk = Desk::with(change).await;
-        let service = desk.service.clone().with_scm(desk.scm.clone());
+        let fixture = Fixture::with(change).await;
+        let service = fixture.service.clone().with_scm(fixture.scm.clone());
         let repo = NewRepo {
             provider,
             url: "https://h.example/g/shop".to_owned(),
             project_key: None,
             default_branch: None,
         };
-        let repo = desk.scm.add_repo(&repo).await.unwrap();
+        let repo = fixture.scm.add_repo(&repo).await.unwrap();
         Self {
-            desk,
+            fixture,
             service,
             repo,
         }
@@ -46,7 +46,7 @@ impl Bench {
     }
 
     pub(super) async fn record_as(&self, messages: &[&str], bulk_reason: Option<&str>) {
-        let (repo_id, ledger) = (self.repo.repo_id, &self.desk.scm);
+        let (repo_id, ledger) = (self.repo.repo_id, &self.fixture.scm);
         let stream = match self.repo.provider {
             Provider::Svn => Stream::Svn,
             Provider::Git => Stream::Git,
@@ -95,12 +95,12 @@ impl Bench {
         ledger.record(&batch).await.unwrap();
     }
 
-    pub(super) async fn consume(&self) -> Consumed {
+    pub(super) async fn consume(&self) -> ConsumeReport {
         self.consume_as(&ConsumeOptions::default()).await
     }
 
-    pub(super) async fn consume_as(&self, options: &ConsumeOptions) -> Consumed {
-        consume::run(&self.service, &self.repo, options, Watch::nobody()).await
+    pub(super) async fn consume_as(&self, options: &ConsumeOptions) -> ConsumeReport {
+        consume::run(&self.service, &self.repo, options, Watch::none()).await
     }
 
     pub(super) async fn rewind(&self, to: i64) {
@@ -112,7 +112,7 @@ impl Bench {
     /// The cursor as it is stored.
     pub(super) async fn cursor(&self) -> Option<Value> {
         let key = format!("scm_consume:{}", self.repo.repo_id);
-        self.desk
+        self.fixture
             .store
             .get_kv("gateway.consume", &key)
             .await
@@ -121,7 +121,7 @@ impl Bench {
 
     /// The positions of all changes.
     pub(super) async fn positions(&self) -> Vec<i64> {
-        let changes = self.desk.scm.changes(self.repo.repo_id, 0, 1_000).await;
+        let changes = self.fixture.scm.changes(self.repo.repo_id, 0, 1_000).await;
         changes
             .unwrap()
             .iter()
@@ -131,7 +131,7 @@ impl Bench {
 }
 
 /// Stored, redirected, deferred, deduplicated.
-pub(super) fn counts(done: &Consumed) -> [u64; 4] {
+pub(super) fn counts(done: &ConsumeReport) -> [u64; 4] {
     [
         done.stored,
         done.redirected,
@@ -141,6 +141,6 @@ pub(super) fn counts(done: &Consumed) -> [u64; 4] {
 }
 
 /// Why it stopped.
-pub(super) fn reason(done: &Consumed) -> Option<&'static str> {
+pub(super) fn reason(done: &ConsumeReport) -> Option<&'static str> {
     done.stopped.as_ref().map(|stopped| stopped.reason)
 }

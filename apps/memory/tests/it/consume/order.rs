@@ -11,32 +11,31 @@ use consign_scm::{Provider, Stream};
 use serde_json::json;
 
 use super::bench::{Bench, counts, reason};
-use crate::support::{Manner, SOON};
+use crate::support::{SOON, ServerMode};
 
-/// E12.
 #[tokio::test]
-async fn e12_what_cannot_be_stored_now_is_deferred_and_the_cursor_moves() {
+async fn a_card_that_cannot_be_stored_is_deferred_and_the_cursor_moves() {
     let bench = Bench::new(Provider::Svn).await;
     bench.record(&["first", "second", "third"]).await;
     let watermark = bench
-        .desk
+        .fixture
         .scm
         .watermark(bench.repo.repo_id, Stream::Svn)
         .await
         .unwrap();
-    bench.desk.server.behave(Manner::FailFor("second"));
+    bench.fixture.server.behave(ServerMode::FailFor("second"));
     let done = bench.consume().await;
     assert_eq!((counts(&done), reason(&done)), ([2, 0, 1, 0], None));
     assert_eq!(done.position, 3);
     assert_eq!(bench.cursor().await, Some(json!({"last_processed_rev": 3})));
     let after = bench
-        .desk
+        .fixture
         .scm
         .watermark(bench.repo.repo_id, Stream::Svn)
         .await
         .unwrap();
     assert_eq!(after, watermark);
-    let rows = bench.desk.rows().await;
+    let rows = bench.fixture.rows().await;
     assert_eq!(rows.len(), 1);
     assert!(
         rows[0].payload_md.contains("[Summary]\nsecond\n"),
@@ -44,18 +43,18 @@ async fn e12_what_cannot_be_stored_now_is_deferred_and_the_cursor_moves() {
         rows[0].payload_md
     );
     assert_eq!(rows[0].status, OutboxStatus::Pending);
-    assert_eq!(bench.desk.server.kept().len(), 2);
+    assert_eq!(bench.fixture.server.kept().len(), 2);
     let again = bench.consume().await;
     assert_eq!((counts(&again), again.position), ([0, 0, 0, 0], 3));
 }
 
-/// E13, of commits: the cursor counts by their serial numbers.
+/// The cursor of a Git repository counts commits by their serial numbers.
 #[tokio::test]
-async fn e13_a_rewound_cursor_makes_the_same_cards_which_are_stored_once() {
+async fn a_rewound_cursor_makes_the_same_cards_which_are_stored_once() {
     let bench = Bench::new(Provider::Git).await;
     bench.record(&["first", "second", "third"]).await;
-    bench.desk.hurry().await;
-    bench.desk.server.behave(Manner::FailFor("second"));
+    bench.fixture.hurry().await;
+    bench.fixture.server.behave(ServerMode::FailFor("second"));
     bench.consume().await;
     let positions = bench.positions().await;
     let last = *positions.last().unwrap();
@@ -63,18 +62,18 @@ async fn e13_a_rewound_cursor_makes_the_same_cards_which_are_stored_once() {
         bench.cursor().await,
         Some(json!({"last_processed_id": last}))
     );
-    bench.desk.server.behave(Manner::Well);
+    bench.fixture.server.behave(ServerMode::Well);
     bench
-        .desk
+        .fixture
         .work_until("the outbox is empty", async || {
-            let rows = bench.desk.rows().await;
+            let rows = bench.fixture.rows().await;
             rows.iter().all(|row| row.status == OutboxStatus::Sent)
         })
         .await;
-    let mut shas: Vec<_> = bench.desk.audits().await;
+    let mut shas: Vec<_> = bench.fixture.audits().await;
     shas.retain(|audit| audit.evidence_refs_json.get("consume").is_some());
     let shas: Vec<_> = shas.into_iter().map(|audit| audit.payload_sha).collect();
-    let writes = bench.desk.server.writes();
+    let writes = bench.fixture.server.writes();
 
     bench.rewind(0).await;
     let done = bench.consume().await;
@@ -84,11 +83,11 @@ async fn e13_a_rewound_cursor_makes_the_same_cards_which_are_stored_once() {
         Some(json!({"last_processed_id": last}))
     );
     assert_eq!(
-        bench.desk.server.writes(),
+        bench.fixture.server.writes(),
         writes,
         "nothing is stored twice"
     );
-    let mut again: Vec<_> = bench.desk.audits().await;
+    let mut again: Vec<_> = bench.fixture.audits().await;
     again.retain(|audit| audit.evidence_refs_json.get("consume").is_some());
     let again: Vec<_> = again
         .into_iter()
@@ -108,11 +107,11 @@ async fn e13_a_rewound_cursor_makes_the_same_cards_which_are_stored_once() {
 async fn what_waits_already_waits_once() {
     let bench = Bench::new(Provider::Git).await;
     bench.record(&["first", "second"]).await;
-    bench.desk.server.behave(Manner::Down);
+    bench.fixture.server.behave(ServerMode::Down);
     assert_eq!(counts(&bench.consume().await), [0, 0, 2, 0]);
     bench.rewind(0).await;
     assert_eq!(counts(&bench.consume().await), [0, 0, 0, 2]);
-    assert_eq!(bench.desk.rows().await.len(), 2);
+    assert_eq!(bench.fixture.rows().await.len(), 2);
     assert_eq!(
         bench.cursor().await.unwrap()["last_processed_id"],
         bench.positions().await[1]
@@ -151,7 +150,7 @@ async fn changes_are_consumed_in_order_until_there_are_no_more() {
 
     let done = bench.consume().await;
     assert_eq!((done.stored, done.position), (220, positions[229]));
-    let audits = bench.desk.audits().await;
+    let audits = bench.fixture.audits().await;
     let told = audits
         .iter()
         .map(|audit| audit.evidence_refs_json["consume"]["to"].clone());
@@ -161,9 +160,9 @@ async fn changes_are_consumed_in_order_until_there_are_no_more() {
         positions.iter().map(|at| json!(at)).collect::<Vec<_>>()
     );
     assert_eq!(
-        bench.desk.server.finds(),
+        bench.fixture.server.finds(),
         0,
-        "nobody died, so nobody is asked"
+        "no process died, so nothing is looked up"
     );
 }
 
@@ -178,15 +177,15 @@ async fn each_repository_has_its_own_cursor() {
         project_key: Some("other".to_owned()),
         default_branch: None,
     };
-    let other = bench.desk.scm.add_repo(&other).await.unwrap();
+    let other = bench.fixture.scm.add_repo(&other).await.unwrap();
     let options = ConsumeOptions::default();
-    let done = consume::run(&bench.service, &other, &options, Watch::nobody()).await;
+    let done = consume::run(&bench.service, &other, &options, Watch::none()).await;
     assert_eq!((counts(&done), done.position), ([0, 0, 0, 0], 0));
     assert_eq!(counts(&bench.consume().await), [1, 0, 0, 0]);
     assert_eq!(consume::position(&bench.service, &other).await.unwrap(), 0);
 }
 
-/// Somebody rewinds while a card is under way: the cursor stays where they put it, and all of it is
+/// A rewind during a card: the cursor stays where it was set, and everything is
 /// played again.
 #[tokio::test]
 async fn a_cursor_that_is_rewound_meanwhile_is_not_moved_past_what_it_was_rewound_to() {
@@ -194,18 +193,18 @@ async fn a_cursor_that_is_rewound_meanwhile_is_not_moved_past_what_it_was_rewoun
     bench.record(&["first", "second"]).await;
     bench.consume().await;
     bench.record(&["third", "fourth"]).await;
-    bench.desk.server.behave(Manner::Wait);
+    bench.fixture.server.behave(ServerMode::Wait);
     let consuming = bench.consume();
     let rewinding = async {
-        let is_sent = || async { bench.desk.server.stores() == 3 };
+        let is_sent = || async { bench.fixture.server.stores() == 3 };
         consign_testkit::eventually("the third is under way", SOON, is_sent).await;
         bench.rewind(0).await;
-        bench.desk.server.release();
+        bench.fixture.server.release();
     };
     let (done, ()) = tokio::join!(consuming, rewinding);
     assert_eq!((counts(&done), reason(&done)), ([2, 0, 0, 4], None));
     assert_eq!(done.position, bench.positions().await[3]);
-    assert_eq!(bench.desk.server.writes(), 4);
+    assert_eq!(bench.fixture.server.writes(), 4);
 }
 
 /// Two gateways consume the same repository: none of its cards is stored twice, none is left out.
@@ -219,8 +218,8 @@ async fn two_at_once_store_nothing_twice() {
     let rest = bench.consume().await;
     let last = *bench.positions().await.last().unwrap();
     assert_eq!(rest.position, last, "{one:?} {two:?} {rest:?}");
-    assert_eq!(bench.desk.server.kept().len(), 40);
-    assert_eq!(bench.desk.server.writes(), 40);
+    assert_eq!(bench.fixture.server.kept().len(), 40);
+    assert_eq!(bench.fixture.server.writes(), 40);
 }
 
 /// Only consumption moves cursors: a tool can not.
@@ -230,12 +229,12 @@ async fn no_tool_moves_a_cursor() {
     bench.record(&["first"]).await;
     let step = json!({"repo_id": 1, "field": "last_processed_id", "from": 0, "to": 1});
     let refused = bench
-        .desk
+        .fixture
         .call("memory_store", json!({"payload_md": "x", "consume": step}))
         .await;
     assert_eq!(refused["error_code"], "INVALID_PARAMETER", "{refused}");
     let stored = bench
-        .desk
+        .fixture
         .call(
             "memory_store",
             json!({
@@ -254,14 +253,14 @@ async fn no_tool_moves_a_cursor() {
     for namespace in ["gateway.consume", "scm.sync"] {
         let key = format!("scm_consume:{}", bench.repo.repo_id);
         let arguments = json!({"namespace": namespace, "key": key, "value_json": step});
-        let refused = bench.desk.call("logbook_set_kv", arguments).await;
+        let refused = bench.fixture.call("logbook_set_kv", arguments).await;
         assert_eq!(refused["error_code"], "INVALID_PARAMETER", "{refused}");
     }
     assert_eq!(bench.cursor().await, None);
 }
 
 crate::support::also_on_postgres! {
-    e12_what_cannot_be_stored_now_is_deferred_and_the_cursor_moves
-    e13_a_rewound_cursor_makes_the_same_cards_which_are_stored_once
+    a_card_that_cannot_be_stored_is_deferred_and_the_cursor_moves
+    a_rewound_cursor_makes_the_same_cards_which_are_stored_once
     two_at_once_store_nothing_twice
 }

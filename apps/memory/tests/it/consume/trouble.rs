@@ -4,15 +4,15 @@ use consign_memory::OutboxStatus;
 use consign_scm::Provider;
 
 use super::bench::{Bench, counts, reason};
-use crate::support::Manner;
+use crate::support::ServerMode;
 
-/// Somebody has to change a key: nothing is consumed until then.
+/// A wrong key stops the consumption until it is fixed.
 #[tokio::test]
 async fn a_memory_server_that_refuses_us_stops_it() {
     for status in [401, 403, 404] {
         let bench = Bench::new(Provider::Git).await;
         bench.record(&["first", "second"]).await;
-        bench.desk.server.behave(Manner::Status(status));
+        bench.fixture.server.behave(ServerMode::Status(status));
         let done = bench.consume().await;
         assert_eq!(
             (counts(&done), reason(&done)),
@@ -20,26 +20,26 @@ async fn a_memory_server_that_refuses_us_stops_it() {
             "{status}"
         );
         assert_eq!(bench.cursor().await, None);
-        assert_eq!(bench.desk.rows().await.len(), 0);
-        bench.desk.server.behave(Manner::Well);
+        assert_eq!(bench.fixture.rows().await.len(), 0);
+        bench.fixture.server.behave(ServerMode::Well);
         assert_eq!(counts(&bench.consume().await), [2, 0, 0, 0]);
     }
 }
 
-/// Nobody could write another text: it dies where it is seen, and the next one is stored.
+/// A rejected text cannot be changed: it is dead, and the next one is stored.
 #[tokio::test]
 async fn a_card_that_is_refused_for_its_content_is_put_into_the_outbox() {
     for status in [400, 413, 422, 500, 503, 408, 429] {
         let bench = Bench::new(Provider::Git).await;
         bench.record(&["first"]).await;
-        bench.desk.server.behave(Manner::Status(status));
+        bench.fixture.server.behave(ServerMode::Status(status));
         let done = bench.consume().await;
         assert_eq!(
             (counts(&done), reason(&done)),
             ([0, 0, 1, 0], None),
             "{status}"
         );
-        assert_eq!(bench.desk.rows().await.len(), 1);
+        assert_eq!(bench.fixture.rows().await.len(), 1);
         assert!(bench.cursor().await.is_some());
     }
 }
@@ -48,16 +48,16 @@ async fn a_card_that_is_refused_for_its_content_is_put_into_the_outbox() {
 async fn a_card_that_is_refused_for_its_content_dies_visibly() {
     let bench = Bench::new(Provider::Git).await;
     bench.record(&["first"]).await;
-    bench.desk.hurry().await;
-    bench.desk.server.behave(Manner::Status(422));
+    bench.fixture.hurry().await;
+    bench.fixture.server.behave(ServerMode::Status(422));
     bench.consume().await;
     bench
-        .desk
+        .fixture
         .work_until("it is dead", async || {
-            bench.desk.rows().await[0].status == OutboxStatus::Dead
+            bench.fixture.rows().await[0].status == OutboxStatus::Dead
         })
         .await;
-    let told = bench.desk.told().await;
+    let told = bench.fixture.told().await;
     assert!(
         told.last()
             .unwrap()
@@ -66,43 +66,43 @@ async fn a_card_that_is_refused_for_its_content_dies_visibly() {
     );
 }
 
-/// What cannot be audited is not done, and the cursor knows.
+/// Without an audit nothing is stored, and the cursor does not move.
 #[tokio::test]
 async fn it_stops_where_nothing_can_be_audited() {
     let bench = Bench::new(Provider::Svn).await;
     bench.record(&["first", "second"]).await;
-    bench.desk.break_writes("write_audit").await;
+    bench.fixture.break_writes("write_audit").await;
     let done = bench.consume().await;
     assert_eq!(
         (counts(&done), reason(&done)),
         ([0; 4], Some("AUDIT_WRITE_FAILED"))
     );
-    assert_eq!(bench.desk.server.stores(), 0);
-    bench.desk.mend("write_audit").await;
+    assert_eq!(bench.fixture.server.stores(), 0);
+    bench.fixture.mend("write_audit").await;
     assert_eq!(counts(&bench.consume().await), [2, 0, 0, 0]);
 }
 
-/// The memory server has it, and nobody wrote that down: it is asked before it is sent again.
+/// The memory server has it, but it is not recorded: it is looked up before it is sent again.
 #[tokio::test]
 async fn what_was_stored_without_an_end_of_its_audit_is_not_stored_again() {
     let bench = Bench::new(Provider::Git).await;
     bench.record(&["first", "second", "third"]).await;
-    bench.desk.break_updates("write_audit").await;
+    bench.fixture.break_updates("write_audit").await;
     let done = bench.consume().await;
     assert_eq!(
         (counts(&done), reason(&done)),
         ([1, 0, 0, 0], Some("AUDIT_NOT_ENDED"))
     );
     assert_eq!(bench.cursor().await, None);
-    assert_eq!(bench.desk.server.writes(), 1, "the next one waits");
-    bench.desk.mend("write_audit").await;
+    assert_eq!(bench.fixture.server.writes(), 1, "the next one waits");
+    bench.fixture.mend("write_audit").await;
     let done = bench.consume().await;
     assert_eq!(reason(&done), None);
     assert_eq!(done.cards(), 3);
     let positions = bench.positions().await;
     assert_eq!(done.position, positions[2]);
-    assert_eq!(bench.desk.server.kept().len(), 3);
-    assert_eq!(bench.desk.server.writes(), 3, "none is stored twice");
+    assert_eq!(bench.fixture.server.kept().len(), 3);
+    assert_eq!(bench.fixture.server.writes(), 3, "none is stored twice");
 }
 
 /// Neither stored nor kept: the change is still to come.
@@ -110,13 +110,13 @@ async fn what_was_stored_without_an_end_of_its_audit_is_not_stored_again() {
 async fn it_stops_where_nothing_can_be_put_off() {
     let bench = Bench::new(Provider::Git).await;
     bench.record(&["first"]).await;
-    bench.desk.server.behave(Manner::Down);
-    bench.desk.break_writes("message").await;
+    bench.fixture.server.behave(ServerMode::Down);
+    bench.fixture.break_writes("message").await;
     let done = bench.consume().await;
     let reason = reason(&done).unwrap();
     assert!(reason.starts_with("OUTBOX_"), "{reason}");
     assert_eq!(bench.cursor().await, None);
-    bench.desk.mend("message").await;
+    bench.fixture.mend("message").await;
     assert_eq!(counts(&bench.consume().await), [0, 0, 1, 0]);
 }
 
@@ -125,19 +125,19 @@ async fn it_stops_where_nothing_can_be_put_off() {
 async fn a_lost_answer_is_asked_about_by_whoever_delivers() {
     let bench = Bench::new(Provider::Git).await;
     bench.record(&["first", "second"]).await;
-    bench.desk.hurry().await;
+    bench.fixture.hurry().await;
     bench.consume().await;
     bench.record(&["third"]).await;
-    bench.desk.server.behave(Manner::LoseAnswers);
+    bench.fixture.server.behave(ServerMode::LoseAnswers);
     assert_eq!(counts(&bench.consume().await), [0, 0, 1, 0]);
-    bench.desk.server.behave(Manner::Well);
+    bench.fixture.server.behave(ServerMode::Well);
     bench
-        .desk
+        .fixture
         .work_until("the outbox is empty", async || {
-            bench.desk.rows().await[0].status == OutboxStatus::Sent
+            bench.fixture.rows().await[0].status == OutboxStatus::Sent
         })
         .await;
-    assert_eq!(bench.desk.server.kept().len(), 3);
+    assert_eq!(bench.fixture.server.kept().len(), 3);
 }
 
 crate::support::also_on_postgres! {

@@ -3,7 +3,7 @@
 use consign_memory::{Caller, MemoryService, UnknownActorPolicy, tools};
 use serde_json::{Value, json};
 
-use crate::support::Desk;
+use crate::support::Fixture;
 
 fn bound(actor: &str) -> Caller {
     Caller {
@@ -17,7 +17,7 @@ fn store(text: &str, space: &str, actor: Option<&str>) -> Value {
     json!({"payload_md": text, "target_space": space, "actor_user_id": actor})
 }
 
-/// Facts 5.2, with one audit per request (T21), none of which makes a user (T22).
+/// One audit per request, none of which creates a user.
 #[tokio::test]
 async fn strangers_are_dealt_with_as_configured() {
     let table = [
@@ -41,64 +41,64 @@ async fn strangers_are_dealt_with_as_configured() {
         ),
     ];
     for (policy, (action, space), told, is_made) in table {
-        let desk = Desk::with(|options| options.unknown_actor_policy = policy).await;
-        desk.open_team().await;
+        let fixture = Fixture::with(|options| options.unknown_actor_policy = policy).await;
+        fixture.open_team().await;
         for text in ["one", "two"] {
-            let answer = desk
+            let answer = fixture
                 .call("memory_store", store(text, "team:p", Some("eve")))
                 .await;
             assert_eq!(answer["action"], action, "{policy:?} {answer}");
             assert_eq!(answer["space_written"], space);
             let reason = told.split(' ').nth(1);
             assert_eq!(answer["reason"].as_str(), reason, "{answer}");
-            let again = desk
+            let again = fixture
                 .call("memory_store", store(text, "team:p", Some("eve")))
                 .await;
             assert_eq!(again["action"], action, "{again}");
             assert_eq!(again["reason"].as_str(), reason, "{again}");
         }
-        let mut audits = desk.told().await;
+        let mut audits = fixture.told().await;
         audits.retain(|audit| audit != "allow dedup_hit success");
         audits.dedup();
         assert_eq!(audits, [told], "the second time as the first");
-        assert_eq!(desk.store.user_exists("eve").await.unwrap(), is_made);
-        let audit = &desk.audits().await[0];
+        assert_eq!(fixture.store.user_exists("eve").await.unwrap(), is_made);
+        let audit = &fixture.audits().await[0];
         assert_eq!(audit.actor_user_id.as_deref(), Some("eve"));
     }
 }
 
-/// T36: a private space is closed to everybody else whose token says who they are.
+/// A private space is closed to everybody else whose token says who they are.
 #[tokio::test]
 async fn nobody_writes_to_somebody_elses_private_space() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let alice = bound("alice");
-    let own = desk
+    let own = fixture
         .call_as(&alice, "memory_store", store("x", "private:alice", None))
         .await;
     assert_eq!(own["action"], "allow", "{own}");
     assert_eq!(
-        desk.audits().await[0].actor_user_id.as_deref(),
+        fixture.audits().await[0].actor_user_id.as_deref(),
         Some("alice")
     );
-    let other = desk
+    let other = fixture
         .call_as(&alice, "memory_store", store("x", "private:bob", None))
         .await;
     assert_eq!(other["action"], "reject", "{other}");
-    let told = desk.told().await;
+    let told = fixture.told().await;
     assert_eq!(told[1], "reject policy:private_space_of_another failed");
     // Nor is it searched.
     let query = json!({"query": "x", "spaces": ["private:bob"]});
-    let answer = desk.call_as(&alice, "memory_query", query).await;
+    let answer = fixture.call_as(&alice, "memory_query", query).await;
     assert_eq!(answer["error_code"], "SPACE_FORBIDDEN", "{answer}");
-    assert_eq!(desk.server.writes(), 1);
+    assert_eq!(fixture.server.writes(), 1);
 }
 
 /// An actor is who their token says.
 #[tokio::test]
 async fn nobody_writes_as_somebody_else() {
-    let desk = Desk::new().await;
-    desk.make_user("bob").await;
-    let answer = desk
+    let fixture = Fixture::new().await;
+    fixture.make_user("bob").await;
+    let answer = fixture
         .call_as(
             &bound("alice"),
             "memory_store",
@@ -107,19 +107,19 @@ async fn nobody_writes_as_somebody_else() {
         .await;
     assert_eq!(answer["action"], "reject", "{answer}");
     assert_eq!(answer["error_code"], "ACTOR_MISMATCH");
-    let audit = &desk.audits().await[0];
+    let audit = &fixture.audits().await[0];
     assert_eq!(audit.reason.as_deref(), Some("actor_mismatch"));
     assert_eq!(audit.actor_user_id.as_deref(), Some("alice"));
     assert_eq!(audit.evidence_refs_json["extra"]["claimed_actor"], "bob");
 }
 
-/// T26: where tokens say who somebody is, a name on the list is no credential.
+/// Where tokens say who somebody is, a name on the list is no credential.
 #[tokio::test]
 async fn a_name_on_the_list_is_no_credential() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let policy = json!({"allowlist_users": ["alice"], "require_evidence": false});
-    desk.set_policy(policy).await;
-    desk.make_user("alice").await;
+    fixture.set_policy(policy).await;
+    fixture.make_user("alice").await;
     let shared_token = Caller {
         is_authenticated: true,
         ..Caller::default()
@@ -132,7 +132,7 @@ async fn a_name_on_the_list_is_no_credential() {
     ];
     for (number, (caller, actor, action)) in cases.into_iter().enumerate() {
         let arguments = store(&format!("text {number}"), "team:p", actor);
-        let answer = desk.call_as(&caller, "memory_store", arguments).await;
+        let answer = fixture.call_as(&caller, "memory_store", arguments).await;
         assert_eq!(answer["action"], action, "case {number}: {answer}");
     }
 }
@@ -140,13 +140,13 @@ async fn a_name_on_the_list_is_no_credential() {
 /// Another prefix for private spaces opens none of those that were private before.
 #[tokio::test]
 async fn spaces_of_another_prefix_stay_closed() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let kept = store("a secret", "private:alice", None);
-    let kept = desk.call_as(&bound("alice"), "memory_store", kept).await;
+    let kept = fixture.call_as(&bound("alice"), "memory_store", kept).await;
     assert_eq!(kept["action"], "allow", "{kept}");
-    let mut options = desk.options.clone();
+    let mut options = fixture.options.clone();
     options.private_space_prefix = "user/".to_owned();
-    let renamed = MemoryService::new(desk.store.clone(), desk.server.clone(), options);
+    let renamed = MemoryService::new(fixture.store.clone(), fixture.server.clone(), options);
     for (tool, arguments, code) in [
         (
             "memory_query",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use consign_memory::{Caller, Embedded, MemoryService, tools};
 use serde_json::{Value, json};
 
-use crate::support::{Desk, Manner};
+use crate::support::{Fixture, ServerMode};
 
 fn bound(actor: &str) -> Caller {
     Caller {
@@ -16,10 +16,10 @@ fn bound(actor: &str) -> Caller {
 }
 
 /// The gateway over its own database, and the one over a memory server.
-fn gateways(desk: &Desk) -> [MemoryService; 2] {
-    let backend = Arc::new(Embedded::new(desk.store.clone()));
-    let embedded = MemoryService::new(desk.store.clone(), backend, desk.options.clone());
-    [embedded, desk.service.clone()]
+fn gateways(fixture: &Fixture) -> [MemoryService; 2] {
+    let backend = Arc::new(Embedded::new(fixture.store.clone()));
+    let embedded = MemoryService::new(fixture.store.clone(), backend, fixture.options.clone());
+    [embedded, fixture.service.clone()]
 }
 
 async fn call(service: &MemoryService, caller: &Caller, tool: &str, arguments: Value) -> Value {
@@ -40,10 +40,10 @@ async fn texts(service: &MemoryService, caller: &Caller) -> Vec<String> {
 
 #[tokio::test]
 async fn a_newer_version_replaces_the_old_one() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let alice = bound("alice");
-    for service in gateways(&desk) {
-        let before = desk.audits().await.len();
+    for service in gateways(&fixture) {
+        let before = fixture.audits().await.len();
         let store = json!({
             "payload_md": "deploys on tuesdays", "target_space": "private:alice", "kind": "PROCEDURE",
             "meta_json": {"pr": 7}, "evidence_refs": ["https://x.example/1"],
@@ -90,7 +90,7 @@ async fn a_newer_version_replaces_the_old_one() {
         let others = call(&service, &bound("bob"), "memory_update", others).await;
         assert_eq!(others["error_code"], "NOT_FOUND", "{others}");
         assert_eq!(texts(&service, &alice).await, ["deploys on fridays"]);
-        let audits = desk.audits().await;
+        let audits = fixture.audits().await;
         assert_eq!(audits.len(), before + 5, "one for each request");
         let extra = &audits[before + 1].evidence_refs_json["extra"];
         assert_eq!(extra["supersedes"], old["memory_id"], "{extra}");
@@ -105,9 +105,9 @@ async fn a_newer_version_replaces_the_old_one() {
 /// The policy decides about a newer version as about the first; it is never stored elsewhere.
 #[tokio::test]
 async fn a_newer_version_stays_where_the_old_one_is() {
-    let desk = Desk::new().await;
-    desk.open_team().await;
-    for service in gateways(&desk) {
+    let fixture = Fixture::new().await;
+    fixture.open_team().await;
+    for service in gateways(&fixture) {
         let nobody = Caller::anonymous();
         let store = json!({"payload_md": "team text", "target_space": "team:p"});
         let old = call(&service, &nobody, "memory_store", store).await;
@@ -123,40 +123,41 @@ async fn a_newer_version_stays_where_the_old_one_is() {
 /// What could not be replaced at once is replaced by the delivery from the outbox.
 #[tokio::test]
 async fn a_deferred_version_replaces_the_old_one_when_it_is_delivered() {
-    let desk = Desk::new().await;
-    desk.hurry().await;
+    let fixture = Fixture::new().await;
+    fixture.hurry().await;
     let store = json!({"payload_md": "one", "target_space": "private:bob"});
-    let old = desk.call("memory_store", store).await;
+    let old = fixture.call("memory_store", store).await;
     // The answer is lost after the new version was stored: the old one is there still.
-    desk.server.behave(Manner::LoseOneAnswer);
+    fixture.server.behave(ServerMode::LoseOneAnswer);
     let update = json!({"id": old["memory_id"], "payload_md": "two"});
-    let late = desk.call("memory_update", update.clone()).await;
+    let late = fixture.call("memory_update", update.clone()).await;
     if late["action"] != "deferred" {
         // The lost answer was that of the reading.
         assert_eq!(late["error_code"], "OPENMEMORY_UNAVAILABLE", "{late}");
     }
-    desk.server.behave(Manner::FailFor("two"));
-    let late = desk.call("memory_update", update).await;
+    fixture.server.behave(ServerMode::FailFor("two"));
+    let late = fixture.call("memory_update", update).await;
     assert_eq!(late["action"], "deferred", "{late}");
-    desk.server.behave(Manner::Well);
+    fixture.server.behave(ServerMode::Well);
     let is_replaced = || async {
-        let kept = desk.server.kept();
+        let kept = fixture.server.kept();
         kept.len() == 1 && kept[0].memory.payload_md == "two"
     };
-    desk.work_until("the new version is there alone", is_replaced)
+    fixture
+        .work_until("the new version is there alone", is_replaced)
         .await;
     assert_eq!(
-        desk.server.kept()[0].memory.supersedes.as_deref(),
+        fixture.server.kept()[0].memory.supersedes.as_deref(),
         old["memory_id"].as_str()
     );
 }
 
 #[tokio::test]
 async fn a_removed_memory_is_gone_and_may_be_stored_again() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let alice = bound("alice");
-    for service in gateways(&desk) {
-        let before = desk.audits().await.len();
+    for service in gateways(&fixture) {
+        let before = fixture.audits().await.len();
         let store = json!({"payload_md": "a secret", "target_space": "private:alice"});
         let first = call(&service, &alice, "memory_store", store.clone()).await;
         let id = json!({"id": first["memory_id"]});
@@ -178,7 +179,7 @@ async fn a_removed_memory_is_gone_and_may_be_stored_again() {
         let said = again["message"].as_str().unwrap_or_default();
         assert!(!said.starts_with("dedup_hit"), "{again}");
         assert_eq!(texts(&service, &alice).await, ["a secret"]);
-        let told: Vec<String> = desk.told().await.split_off(before);
+        let told: Vec<String> = fixture.told().await.split_off(before);
         let expected = [
             "allow policy:private_space success",
             "reject memory_delete:not_found failed",
@@ -187,7 +188,7 @@ async fn a_removed_memory_is_gone_and_may_be_stored_again() {
             "allow policy:private_space success",
         ];
         assert_eq!(told, expected);
-        let audit = &desk.audits().await[before + 2];
+        let audit = &fixture.audits().await[before + 2];
         assert_eq!(audit.actor_user_id.as_deref(), Some("alice"));
         assert_eq!(audit.target_space, "private:alice");
         let extra = &audit.evidence_refs_json["extra"];
@@ -203,20 +204,20 @@ async fn a_removed_memory_is_gone_and_may_be_stored_again() {
 /// Whoever may not write to a shared space does not remove from it.
 #[tokio::test]
 async fn shared_memories_are_removed_by_those_who_may_write_there() {
-    let desk = Desk::new().await;
-    desk.make_user("alice").await;
-    for service in gateways(&desk) {
+    let fixture = Fixture::new().await;
+    fixture.make_user("alice").await;
+    for service in gateways(&fixture) {
         let policy = json!({"allowlist_users": ["alice"]});
         let mut open = policy.clone();
         open["require_evidence"] = json!(false);
-        desk.set_policy(open).await;
+        fixture.set_policy(open).await;
         let nobody = Caller::anonymous();
         let store =
             json!({"payload_md": "team text", "target_space": "team:p", "actor_user_id": "alice"});
         let stored = call(&service, &nobody, "memory_store", store).await;
         assert_eq!(stored["action"], "allow", "{stored}");
         // Evidence, kinds and lengths do not matter for what goes.
-        desk.set_policy(policy).await;
+        fixture.set_policy(policy).await;
         let delete = |actor: Value| json!({"id": stored["memory_id"], "actor_user_id": actor});
         for (caller, actor, code) in [
             (&nobody, Value::Null, "POLICY_REJECT"),
@@ -236,29 +237,29 @@ async fn shared_memories_are_removed_by_those_who_may_write_there() {
 /// A memory server that is away removes nothing, and the one audit says so.
 #[tokio::test]
 async fn what_could_not_be_removed_is_there_and_audited() {
-    let desk = Desk::new().await;
-    let stored = desk
+    let fixture = Fixture::new().await;
+    let stored = fixture
         .call(
             "memory_store",
             json!({"payload_md": "x", "target_space": "private:bob"}),
         )
         .await;
     let id = json!({"id": stored["memory_id"]});
-    desk.server.behave(Manner::Down);
-    let away = desk.call("memory_delete", id.clone()).await;
+    fixture.server.behave(ServerMode::Down);
+    let away = fixture.call("memory_delete", id.clone()).await;
     assert_eq!(away["error_code"], "OPENMEMORY_UNAVAILABLE", "{away}");
     assert_eq!(away["action"], "error", "{away}");
-    let told = desk.told().await;
+    let told = fixture.told().await;
     assert_eq!(told[1], "reject memory_delete:unavailable failed");
-    desk.server.behave(Manner::Well);
-    desk.break_writes("write_audit").await;
-    let unaudited = desk.call("memory_delete", id.clone()).await;
+    fixture.server.behave(ServerMode::Well);
+    fixture.break_writes("write_audit").await;
+    let unaudited = fixture.call("memory_delete", id.clone()).await;
     assert_eq!(unaudited["error_code"], "AUDIT_WRITE_FAILED", "{unaudited}");
-    assert_eq!(desk.server.kept().len(), 1);
-    desk.mend("write_audit").await;
-    assert_eq!(desk.call("memory_delete", id).await["ok"], true);
-    assert_eq!(desk.server.kept().len(), 0);
-    let missing = desk.call("memory_delete", json!({})).await;
+    assert_eq!(fixture.server.kept().len(), 1);
+    fixture.mend("write_audit").await;
+    assert_eq!(fixture.call("memory_delete", id).await["ok"], true);
+    assert_eq!(fixture.server.kept().len(), 0);
+    let missing = fixture.call("memory_delete", json!({})).await;
     assert_eq!(
         missing["error_code"], "MISSING_REQUIRED_PARAMETER",
         "{missing}"
@@ -270,19 +271,19 @@ async fn what_could_not_be_removed_is_there_and_audited() {
 /// repeat finds out.
 #[tokio::test]
 async fn a_removal_whose_answer_was_lost_is_audited_by_the_repeat() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let alice = bound("alice");
-    let service = &desk.service;
+    let service = &fixture.service;
     let store = json!({"payload_md": "a secret", "target_space": "private:alice"});
     let stored = call(service, &alice, "memory_store", store).await;
     let id = json!({"id": stored["memory_id"]});
-    desk.server.behave(Manner::LoseDeletes);
+    fixture.server.behave(ServerMode::LoseDeletes);
     let lost = call(service, &alice, "memory_delete", id.clone()).await;
     assert_eq!(lost["error_code"], "OPENMEMORY_UNAVAILABLE", "{lost}");
     let said = lost["message"].as_str().unwrap();
     assert!(said.contains("may be removed"), "{said}");
-    desk.server.behave(Manner::Well);
-    let audit = desk.audits().await.pop().unwrap();
+    fixture.server.behave(ServerMode::Well);
+    let audit = fixture.audits().await.pop().unwrap();
     let extra = &audit.evidence_refs_json["extra"];
     assert_eq!(extra["may_be_removed"], true, "{extra}");
     let hidden = call(service, &bound("bob"), "memory_delete", id.clone()).await;
@@ -291,7 +292,7 @@ async fn a_removal_whose_answer_was_lost_is_audited_by_the_repeat() {
     assert_eq!(repeat["ok"], true, "{repeat}");
     assert_eq!(repeat["memory_id"], stored["memory_id"], "{repeat}");
     assert_eq!(repeat["space"], "private:alice", "{repeat}");
-    let audit = desk.audits().await.pop().unwrap();
+    let audit = fixture.audits().await.pop().unwrap();
     assert_eq!(crate::support::told(&audit), "allow memory_delete success");
     assert_eq!(audit.target_space, "private:alice");
     let extra = &audit.evidence_refs_json["extra"];
@@ -304,16 +305,16 @@ async fn a_removal_whose_answer_was_lost_is_audited_by_the_repeat() {
 /// An update of what cannot be read is refused, and audited as every request is.
 #[tokio::test]
 async fn an_update_of_what_cannot_be_read_is_audited() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let store = json!({"payload_md": "x", "target_space": "private:bob"});
-    let stored = desk.call("memory_store", store).await;
-    desk.server.behave(Manner::Down);
+    let stored = fixture.call("memory_store", store).await;
+    fixture.server.behave(ServerMode::Down);
     let update = json!({"id": stored["memory_id"], "payload_md": "y"});
-    let away = desk.call("memory_update", update).await;
+    let away = fixture.call("memory_update", update).await;
     assert_eq!(away["error_code"], "OPENMEMORY_UNAVAILABLE", "{away}");
     assert_eq!(away["action"], "error", "{away}");
     assert_eq!(away["reason"], "memory_update:unavailable", "{away}");
-    let told = desk.told().await;
+    let told = fixture.told().await;
     assert_eq!(told[1..], ["reject memory_update:unavailable failed"]);
 }
 

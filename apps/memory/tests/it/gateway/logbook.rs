@@ -3,55 +3,55 @@
 use consign_memory::{Caller, tools};
 use serde_json::{Value, json};
 
-use crate::support::{Desk, Manner};
+use crate::support::{Fixture, ServerMode};
 
 #[tokio::test]
 async fn items_events_attachments_and_values() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let item = json!({"item_type": "task", "title": "release", "scope_json": {"a": 1}});
-    let item_id = desk.call("logbook_create_item", item).await["item_id"].clone();
+    let item_id = fixture.call("logbook_create_item", item).await["item_id"].clone();
     let event = json!({
         "item_id": item_id, "event_type": "done", "status_to": "closed",
         "payload_json": {"note": "it went well"},
     });
-    let answer = desk.call("logbook_add_event", event).await;
+    let answer = fixture.call("logbook_add_event", event).await;
     assert!(answer["event_id"].is_i64(), "{answer}");
-    let items = desk
+    let items = fixture
         .call("logbook_query_items", json!({"item_type": "task"}))
         .await;
     assert_eq!(items["items"][0]["status"], "closed");
     assert_eq!(items["items"][0]["project_key"], "p");
-    let events = desk
+    let events = fixture
         .call("logbook_query_events", json!({"item_id": item_id}))
         .await;
     assert_eq!(events["total"], 1);
     assert_eq!(events["events"][0]["source"], "tool");
     let sha = "A".repeat(64);
     let attachment = json!({"item_id": item_id, "kind": "log", "uri": "s3://b/k", "sha256": sha});
-    let attached = desk.call("logbook_attach", attachment).await;
+    let attached = fixture.call("logbook_attach", attachment).await;
     let uri = format!(
         "memory://attachments/{}/{}",
         attached["attachment_id"],
         "a".repeat(64)
     );
     assert_eq!(attached["evidence_uri"], json!(uri), "{attached}");
-    let list = desk
+    let list = fixture
         .call("logbook_list_attachments", json!({"item_id": item_id}))
         .await;
     assert_eq!(list["total"], 1);
     // It is kept elsewhere.
-    let read = desk.call("evidence_read", json!({"uri": uri})).await;
+    let read = fixture.call("evidence_read", json!({"uri": uri})).await;
     assert_eq!(read["error_code"], "ARTIFACT_NOT_FOUND");
 
     let key = json!({"namespace": "n", "key": "k"});
-    let absent = desk.call("logbook_get_kv", key.clone()).await;
+    let absent = fixture.call("logbook_get_kv", key.clone()).await;
     assert_eq!(
         (&absent["found"], &absent["value_json"]),
         (&json!(false), &Value::Null)
     );
     let set = json!({"namespace": "n", "key": "k", "value_json": [1, {"a": "b"}]});
-    assert_eq!(desk.call("logbook_set_kv", set).await["ok"], true);
-    let found = desk.call("logbook_get_kv", key).await;
+    assert_eq!(fixture.call("logbook_set_kv", set).await["ok"], true);
+    let found = fixture.call("logbook_get_kv", key).await;
     assert_eq!(
         (&found["found"], &found["value_json"]),
         (&json!(true), &json!([1, {"a": "b"}]))
@@ -60,7 +60,7 @@ async fn items_events_attachments_and_values() {
 
 #[tokio::test]
 async fn what_is_asked_wrongly_is_refused_by_name() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let sha = "a".repeat(64);
     let table = [
         (
@@ -123,7 +123,7 @@ async fn what_is_asked_wrongly_is_refused_by_name() {
         ("memory_store", json!("x"), "INVALID_PARAMETER"),
     ];
     for (tool, arguments, code) in table {
-        let answer = desk.call(tool, arguments).await;
+        let answer = fixture.call(tool, arguments).await;
         assert_eq!(answer["error_code"], code, "{tool}: {answer}");
     }
 }
@@ -131,9 +131,9 @@ async fn what_is_asked_wrongly_is_refused_by_name() {
 /// Every tool that is announced can be called, takes what its schema requires, and says so.
 #[tokio::test]
 async fn every_announced_tool_answers() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     for tool in tools::list() {
-        let answer = desk.call(tool.name, json!({})).await;
+        let answer = fixture.call(tool.name, json!({})).await;
         assert_ne!(answer["error_code"], "UNKNOWN_TOOL", "{}", tool.name);
         let required = tool.input_schema["required"].as_array().unwrap();
         if let Some(first) = required.first() {
@@ -146,20 +146,20 @@ async fn every_announced_tool_answers() {
             assert!(properties.get(first.as_str().unwrap()).is_some());
         }
         let misspelt = json!({"no_such_argument": 1});
-        let answer = desk.call(tool.name, misspelt).await;
+        let answer = fixture.call(tool.name, misspelt).await;
         assert_eq!(answer["ok"], false, "{}", tool.name);
     }
 }
 
 #[tokio::test]
 async fn the_outbox_shows_what_waits_but_not_what_is_private() {
-    let desk = Desk::new().await;
-    desk.server.behave(Manner::Down);
+    let fixture = Fixture::new().await;
+    fixture.server.behave(ServerMode::Down);
     for space in ["private:alice", "private:bob"] {
         let arguments = json!({"payload_md": format!("of {space}"), "target_space": space});
-        desk.call("memory_store", arguments).await;
+        fixture.call("memory_store", arguments).await;
     }
-    let all = desk
+    let all = fixture
         .call("outbox_status", json!({"status": "pending"}))
         .await;
     assert_eq!(all["total"], 2, "{all}");
@@ -170,27 +170,27 @@ async fn the_outbox_shows_what_waits_but_not_what_is_private() {
         is_authenticated: true,
         ..Caller::default()
     };
-    let own = desk.call_as(&alice, "outbox_status", json!({})).await;
+    let own = fixture.call_as(&alice, "outbox_status", json!({})).await;
     assert_eq!(own["total"], 1, "{own}");
     assert_eq!(own["rows"][0]["target_space"], "private:alice");
 }
 
-/// Seed 001 section 2, invariants 1 and 2.
 #[tokio::test]
 async fn the_report_adds_up() {
-    let desk = Desk::new().await;
-    desk.open_team().await;
-    desk.remember("one").await;
-    desk.remember("one").await;
-    desk.server.behave(Manner::Down);
-    desk.remember("two").await;
-    desk.remember("two").await;
-    desk.call(
-        "memory_store",
-        json!({"payload_md": "x", "target_space": "public:x"}),
-    )
-    .await;
-    let report = desk.call("reliability_report", json!({})).await;
+    let fixture = Fixture::new().await;
+    fixture.open_team().await;
+    fixture.remember("one").await;
+    fixture.remember("one").await;
+    fixture.server.behave(ServerMode::Down);
+    fixture.remember("two").await;
+    fixture.remember("two").await;
+    fixture
+        .call(
+            "memory_store",
+            json!({"payload_md": "x", "target_space": "public:x"}),
+        )
+        .await;
+    let report = fixture.call("reliability_report", json!({})).await;
     assert_eq!(report["ok"], true, "{report}");
     assert_eq!(report["total_writes"], 5);
     assert_eq!(report["success_rate"], 0.4);

@@ -3,12 +3,12 @@
 use consign_memory::{Caller, StoreRequest};
 use serde_json::{Map, json};
 
-use crate::support::Desk;
+use crate::support::Fixture;
 
 #[tokio::test]
 async fn an_argument_with_nul_is_refused_by_its_name() {
-    let desk = Desk::new().await;
-    desk.open_team().await;
+    let fixture = Fixture::new().await;
+    fixture.open_team().await;
     let table = [
         ("memory_store", "payload_md", json!({"payload_md": "a\0b"})),
         (
@@ -44,14 +44,14 @@ async fn an_argument_with_nul_is_refused_by_its_name() {
         ),
     ];
     for (tool, name, arguments) in table {
-        let answer = desk.call(tool, arguments).await;
+        let answer = fixture.call(tool, arguments).await;
         assert_eq!(answer["error_code"], "INVALID_PARAMETER", "{answer}");
-        let expected = format!("{name} must not hold U+0000");
+        let expected = format!("{name} must not contain U+0000");
         assert_eq!(answer["message"], json!(expected), "{answer}");
         assert_eq!(answer["details"]["parameter"], json!(name), "{answer}");
     }
-    assert_eq!(desk.server.stores(), 0);
-    let audits = desk.audits().await;
+    assert_eq!(fixture.server.stores(), 0);
+    let audits = fixture.audits().await;
     let has_nul = |audit| format!("{audit:?}").contains("\\0");
     assert!(!audits.iter().any(has_nul), "{audits:?}");
 }
@@ -59,8 +59,8 @@ async fn an_argument_with_nul_is_refused_by_its_name() {
 /// Those who do not come through a tool are refused as well.
 #[tokio::test]
 async fn a_request_with_nul_is_refused_too() {
-    let desk = Desk::new().await;
-    desk.open_team().await;
+    let fixture = Fixture::new().await;
+    fixture.open_team().await;
     let good = StoreRequest {
         payload_md: Some("x".to_owned()),
         target_space: Some("team:p".to_owned()),
@@ -87,11 +87,11 @@ async fn a_request_with_nul_is_refused_too() {
         },
     ];
     for request in table {
-        let answer = desk.service.store(request, &Caller::anonymous()).await;
+        let answer = fixture.service.store(request, &Caller::anonymous()).await;
         assert_eq!(answer.error_code, Some("INVALID_PARAMETER"), "{answer:?}");
         assert_eq!(answer.action, "reject");
     }
-    assert_eq!(desk.server.stores(), 0);
-    let answer = desk.service.store(good, &Caller::anonymous()).await;
+    assert_eq!(fixture.server.stores(), 0);
+    let answer = fixture.service.store(good, &Caller::anonymous()).await;
     assert!(answer.ok, "{answer:?}");
 }

@@ -3,9 +3,9 @@
 use consign_memory::{Caller, Embedded, MemoryService, NewCandidate, NewEvent, NewItem, tools};
 use serde_json::{Map, Value, json};
 
-use crate::support::{Desk, Manner};
+use crate::support::{Fixture, ServerMode};
 
-async fn candidate(desk: &Desk, space: &str, title: &str) {
+async fn candidate(fixture: &Fixture, space: &str, title: &str) {
     let candidate = NewCandidate {
         source_type: "git".to_owned(),
         source_id: "1:abc".to_owned(),
@@ -18,10 +18,10 @@ async fn candidate(desk: &Desk, space: &str, title: &str) {
         evidence_refs_json: json!({}),
         promote_suggested: false,
     };
-    desk.store.add_candidate(&candidate).await.unwrap();
+    fixture.store.add_candidate(&candidate).await.unwrap();
 }
 
-async fn event(desk: &Desk, space: &str) {
+async fn event(fixture: &Fixture, space: &str) {
     let item = NewItem {
         item_type: "task".to_owned(),
         title: "release".to_owned(),
@@ -30,7 +30,7 @@ async fn event(desk: &Desk, space: &str) {
         status: "open".to_owned(),
         owner_user_id: None,
     };
-    let item_id = desk.store.create_item(&item).await.unwrap();
+    let item_id = fixture.store.create_item(&item).await.unwrap();
     let payload = json!({"space": space, "note": "borealis was rolled back"});
     let event = NewEvent {
         item_id,
@@ -41,7 +41,7 @@ async fn event(desk: &Desk, space: &str) {
         actor_user_id: None,
         source: "tool".to_owned(),
     };
-    desk.store.add_event(&event).await.unwrap();
+    fixture.store.add_event(&event).await.unwrap();
 }
 
 fn sorted(answer: &Value, field: &str) -> Vec<String> {
@@ -78,13 +78,13 @@ fn is_one_shape(answer: &Value) {
 /// Only what is in the spaces that were asked for, whatever the memory server finds.
 #[tokio::test]
 async fn results_are_of_the_spaces_that_were_asked_for() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     for space in ["private:alice", "private:bob"] {
         let arguments = json!({"payload_md": "borealis", "target_space": space});
-        desk.call("memory_store", arguments).await;
+        fixture.call("memory_store", arguments).await;
     }
     let query = json!({"query": "borealis", "spaces": ["private:alice"]});
-    let answer = desk.call("memory_query", query).await;
+    let answer = fixture.call("memory_query", query).await;
     assert_eq!(answer["ok"], true, "{answer}");
     assert_eq!(answer["degraded"], false);
     assert_eq!(answer["message"], Value::Null);
@@ -96,8 +96,8 @@ async fn results_are_of_the_spaces_that_were_asked_for() {
 /// What a caller's first call stored without naming a space, their second finds without naming one.
 #[tokio::test]
 async fn a_search_without_spaces_looks_where_the_caller_writes() {
-    let desk = Desk::new().await;
-    desk.make_user("alice").await;
+    let fixture = Fixture::new().await;
+    fixture.make_user("alice").await;
     let bound = Caller {
         actor: Some("bob".to_owned()),
         is_authenticated: true,
@@ -117,23 +117,23 @@ async fn a_search_without_spaces_looks_where_the_caller_writes() {
     ] {
         let text = format!("borealis of {actor} {caller:?}");
         let store = json!({"payload_md": text, "actor_user_id": actor});
-        let stored = desk.call_as(caller, "memory_store", store).await;
+        let stored = fixture.call_as(caller, "memory_store", store).await;
         assert_eq!(stored["action"], "redirect", "{stored}");
         let query = json!({"query": text, "actor_user_id": actor});
-        let found = desk.call_as(caller, "memory_query", query).await;
+        let found = fixture.call_as(caller, "memory_query", query).await;
         assert_eq!(found["spaces_searched"], spaces, "{found}");
         assert_eq!(found["results"][0]["id"], stored["memory_id"], "{found}");
     }
     let posing = json!({"query": "x", "actor_user_id": "alice"});
-    let refused = desk.call_as(&bound, "memory_query", posing).await;
+    let refused = fixture.call_as(&bound, "memory_query", posing).await;
     assert_eq!(refused["error_code"], "ACTOR_MISMATCH", "{refused}");
 }
 
 /// A backend that knows nothing of filters changes nothing about what they mean.
 #[tokio::test]
 async fn filters_are_applied_whatever_the_backend_makes_of_them() {
-    let desk = Desk::new().await;
-    desk.make_user("alice").await;
+    let fixture = Fixture::new().await;
+    fixture.make_user("alice").await;
     let memories = [
         json!({"payload_md": "borealis one", "kind": "DECISION", "meta_json": {"module": "ui"}}),
         json!({"payload_md": "borealis two", "kind": "PITFALL", "actor_user_id": "alice"}),
@@ -142,7 +142,7 @@ async fn filters_are_applied_whatever_the_backend_makes_of_them() {
     ];
     for mut memory in memories {
         memory["target_space"] = json!("private:bob");
-        let stored = desk.call("memory_store", memory).await;
+        let stored = fixture.call("memory_store", memory).await;
         assert_eq!(stored["ok"], true, "{stored}");
     }
     for (filters, found) in [
@@ -163,32 +163,32 @@ async fn filters_are_applied_whatever_the_backend_makes_of_them() {
         (json!({"kind": "PITFALL", "module": "ui"}), &[]),
     ] {
         let query = json!({"query": "borealis", "spaces": ["private:bob"], "filters": filters});
-        let answer = desk.call("memory_query", query).await;
+        let answer = fixture.call("memory_query", query).await;
         assert_eq!(sorted(&answer, "text"), found, "{filters}");
     }
     for filters in [json!({"kind": 7}), json!({"since": "yesterday"}), json!([])] {
         let query = json!({"query": "borealis", "filters": filters});
-        let answer = desk.call("memory_query", query).await;
+        let answer = fixture.call("memory_query", query).await;
         assert_eq!(answer["error_code"], "INVALID_PARAMETER", "{filters}");
     }
 }
 
-/// E11, T27: the logbook answers instead, in the same spaces, and says that it does.
+/// The logbook answers instead, in the same spaces, and says that it does.
 #[tokio::test]
 async fn the_logbook_answers_when_the_memory_server_does_not() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     for space in ["team:p", "private:bob"] {
-        candidate(&desk, space, "releases").await;
-        event(&desk, space).await;
+        candidate(&fixture, space, "releases").await;
+        event(&fixture, space).await;
     }
     for manner in [
-        Manner::Down,
-        Manner::Hang,
-        Manner::Status(500),
-        Manner::Status(404),
+        ServerMode::Down,
+        ServerMode::Hang,
+        ServerMode::Status(500),
+        ServerMode::Status(404),
     ] {
-        desk.server.behave(manner);
-        let answer = desk
+        fixture.server.behave(manner);
+        let answer = fixture
             .call("memory_query", json!({"query": "borealis"}))
             .await;
         assert_eq!(answer["ok"], true, "{answer}");
@@ -198,7 +198,7 @@ async fn the_logbook_answers_when_the_memory_server_does_not() {
         assert_eq!(answer["source"], "logbook_fallback");
         is_one_shape(&answer);
         let query = json!({"query": "borealis", "filters": {"kind": "PITFALL"}});
-        let pitfalls = desk.call("memory_query", query).await;
+        let pitfalls = fixture.call("memory_query", query).await;
         assert_eq!(
             sorted(&pitfalls, "kind"),
             ["PITFALL"],
@@ -209,17 +209,17 @@ async fn the_logbook_answers_when_the_memory_server_does_not() {
         assert!(!message.contains("sk-secret"), "{message}");
     }
     // Nothing in a query is a wildcard.
-    let answer = desk.call("memory_query", json!({"query": "%"})).await;
+    let answer = fixture.call("memory_query", json!({"query": "%"})).await;
     assert_eq!((&answer["ok"], &answer["total"]), (&json!(true), &json!(0)));
 }
 
-/// Facts section 6: nobody can answer.
+/// Nobody can answer.
 #[tokio::test]
 async fn when_nobody_can_answer_both_reasons_are_told() {
-    let desk = Desk::new().await;
-    desk.server.behave(Manner::Down);
-    desk.sql("DROP TABLE knowledge_candidates").await;
-    let answer = desk
+    let fixture = Fixture::new().await;
+    fixture.server.behave(ServerMode::Down);
+    fixture.sql("DROP TABLE knowledge_candidates").await;
+    let answer = fixture
         .call("memory_query", json!({"query": "borealis"}))
         .await;
     assert_eq!(answer["ok"], false, "{answer}");
@@ -235,7 +235,7 @@ async fn when_nobody_can_answer_both_reasons_are_told() {
 
 #[tokio::test]
 async fn questions_without_words_are_refused() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let table = [
         (json!({}), "MISSING_REQUIRED_PARAMETER"),
         (json!({"query": " "}), "INVALID_PARAMETER"),
@@ -244,7 +244,7 @@ async fn questions_without_words_are_refused() {
         (json!({"query": "x", "limit": 3}), "INVALID_PARAMETER"),
     ];
     for (arguments, code) in table {
-        let answer = desk.call("memory_query", arguments).await;
+        let answer = fixture.call("memory_query", arguments).await;
         assert_eq!(answer["error_code"], code, "{answer}");
     }
 }
@@ -252,11 +252,11 @@ async fn questions_without_words_are_refused() {
 /// The embedded backend needs nothing but the database.
 #[tokio::test]
 async fn memories_kept_in_the_database_are_found_by_their_words() {
-    let desk = Desk::new().await;
-    desk.open_team().await;
-    let backend = Embedded::new(desk.store.clone());
+    let fixture = Fixture::new().await;
+    fixture.open_team().await;
+    let backend = Embedded::new(fixture.store.clone());
     let backend = std::sync::Arc::new(backend);
-    let service = MemoryService::new(desk.store.clone(), backend, desk.options.clone());
+    let service = MemoryService::new(fixture.store.clone(), backend, fixture.options.clone());
     let call = |tool: &'static str, arguments: Value| {
         let service = service.clone();
         async move {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use consign_memory::{Caller, Embedded, MemoryService, ToolSet, tools};
 use serde_json::{Value, json};
 
-use crate::support::{Desk, Manner};
+use crate::support::{Fixture, ServerMode};
 
 /// A gateway that keeps memories in its own database.
-fn embedded(desk: &Desk) -> MemoryService {
-    let backend = Arc::new(Embedded::new(desk.store.clone()));
-    MemoryService::new(desk.store.clone(), backend, desk.options.clone())
+fn embedded(fixture: &Fixture) -> MemoryService {
+    let backend = Arc::new(Embedded::new(fixture.store.clone()));
+    MemoryService::new(fixture.store.clone(), backend, fixture.options.clone())
 }
 
 async fn call(service: &MemoryService, caller: &Caller, tool: &str, arguments: Value) -> Value {
@@ -28,9 +28,9 @@ fn bound(actor: &str) -> Caller {
 /// What was stored is read back as it was stored, and only by those who may.
 #[tokio::test]
 async fn a_memory_is_read_by_its_id() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let (alice, bob) = (bound("alice"), bound("bob"));
-    for service in [embedded(&desk), desk.service.clone()] {
+    for service in [embedded(&fixture), fixture.service.clone()] {
         let store = json!({
             "payload_md": "borealis", "target_space": "private:alice", "kind": "FACT",
             "meta_json": {"pr": 7}, "evidence_refs": ["https://x.example/1"],
@@ -56,9 +56,9 @@ async fn a_memory_is_read_by_its_id() {
             assert_eq!(answer["success"], false, "{answer}");
         }
     }
-    assert_eq!(desk.audits().await.len(), 2, "reading is not audited");
-    desk.server.behave(Manner::Down);
-    let away = desk.call("memory_get", json!({"id": "mem-1"})).await;
+    assert_eq!(fixture.audits().await.len(), 2, "reading is not audited");
+    fixture.server.behave(ServerMode::Down);
+    let away = fixture.call("memory_get", json!({"id": "mem-1"})).await;
     assert_eq!(away["error_code"], "OPENMEMORY_UNAVAILABLE", "{away}");
     assert_eq!(away["retryable"], true);
 }
@@ -66,8 +66,8 @@ async fn a_memory_is_read_by_its_id() {
 /// Pages, filters and spaces of a list; others' private spaces are not in it.
 #[tokio::test]
 async fn memories_are_listed_page_by_page() {
-    let desk = Desk::new().await;
-    let service = embedded(&desk);
+    let fixture = Fixture::new().await;
+    let service = embedded(&fixture);
     let (alice, bob) = (bound("alice"), bound("bob"));
     for n in 0..5 {
         let kind = if n % 2 == 0 { "FACT" } else { "DECISION" };
@@ -123,8 +123,8 @@ async fn memories_are_listed_page_by_page() {
 /// A caller sees shared spaces and their own, whoever asks.
 #[tokio::test]
 async fn private_spaces_of_others_are_not_listed() {
-    let desk = Desk::new().await;
-    desk.open_team().await;
+    let fixture = Fixture::new().await;
+    fixture.open_team().await;
     for space in [
         "team:p",
         "team:q",
@@ -133,9 +133,9 @@ async fn private_spaces_of_others_are_not_listed() {
         "private:bob",
     ] {
         let store = json!({"payload_md": space, "target_space": space});
-        assert_eq!(desk.call("memory_store", store).await["ok"], true);
+        assert_eq!(fixture.call("memory_store", store).await["ok"], true);
     }
-    desk.make_user("alice").await;
+    fixture.make_user("alice").await;
     for (caller, actor, expected) in [
         (
             bound("alice"),
@@ -154,7 +154,7 @@ async fn private_spaces_of_others_are_not_listed() {
         ),
     ] {
         let asked = json!({"actor_user_id": actor});
-        let answer = desk.call_as(&caller, "memory_spaces", asked).await;
+        let answer = fixture.call_as(&caller, "memory_spaces", asked).await;
         let spaces = answer["spaces"].as_array().unwrap().iter();
         let mut names: Vec<&str> = spaces.map(|it| it["space"].as_str().unwrap()).collect();
         names.sort_unstable();
@@ -169,14 +169,14 @@ async fn private_spaces_of_others_are_not_listed() {
 /// What is not offered is not there.
 #[tokio::test]
 async fn a_small_set_of_tools_has_no_others() {
-    let desk = Desk::with(|options| options.tool_set = ToolSet::Memory).await;
+    let fixture = Fixture::with(|options| options.tool_set = ToolSet::Memory).await;
     let kv = json!({"namespace": "a", "key": "b"});
-    let answer = desk.call("logbook_get_kv", kv).await;
+    let answer = fixture.call("logbook_get_kv", kv).await;
     assert_eq!(answer["error_code"], "UNKNOWN_TOOL", "{answer}");
     let names = answer["details"]["available_tools"].as_array().unwrap();
     assert!(names.contains(&json!("memory_store")), "{answer}");
     assert!(!names.contains(&json!("evidence_upload")), "{answer}");
-    assert_eq!(desk.call("memory_spaces", json!({})).await["ok"], true);
+    assert_eq!(fixture.call("memory_spaces", json!({})).await["ok"], true);
 }
 
 crate::support::also_on_postgres! {

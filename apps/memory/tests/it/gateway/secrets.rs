@@ -5,7 +5,7 @@ use std::sync::Arc;
 use consign_memory::{Caller, Embedded, MemoryService, tools};
 use serde_json::{Value, json};
 
-use crate::support::{Desk, Manner, also_on_postgres};
+use crate::support::{Fixture, ServerMode, also_on_postgres};
 
 /// Every way to write it that is tried.
 const URIS: [&str; 16] = [
@@ -44,42 +44,42 @@ fn tells_nothing(answer: &Value, action: &str) {
 
 #[tokio::test]
 async fn memories_and_their_audits_hold_no_credentials() {
-    let desk = Desk::new().await;
-    desk.open_team().await;
-    let answer = desk.call("memory_store", store("stored")).await;
+    let fixture = Fixture::new().await;
+    fixture.open_team().await;
+    let answer = fixture.call("memory_store", store("stored")).await;
     tells_nothing(&answer, "allow");
-    let kept = desk.server.kept();
+    let kept = fixture.server.kept();
     assert!(!format!("{kept:?}").contains("hunter2"), "{kept:?}");
     let refs = json!({"payload_md": "by refs", "target_space": "team:p", "evidence_refs": URIS});
-    tells_nothing(&desk.call("memory_store", refs).await, "allow");
-    let backend = Arc::new(Embedded::new(desk.store.clone()));
-    let embedded = MemoryService::new(desk.store.clone(), backend, desk.options.clone());
+    tells_nothing(&fixture.call("memory_store", refs).await, "allow");
+    let backend = Arc::new(Embedded::new(fixture.store.clone()));
+    let embedded = MemoryService::new(fixture.store.clone(), backend, fixture.options.clone());
     let caller = Caller::anonymous();
     let answer = tools::call(&embedded, "memory_store", store("kept"), &caller).await;
     tells_nothing(&answer.body, "allow");
-    desk.server.behave(Manner::Down);
-    let answer = desk.call("memory_store", store("deferred")).await;
+    fixture.server.behave(ServerMode::Down);
+    let answer = fixture.call("memory_store", store("deferred")).await;
     tells_nothing(&answer, "deferred");
-    desk.set_policy(json!({"evidence_mode": "strict"})).await;
-    let answer = desk.call("memory_store", store("rejected")).await;
+    fixture.set_policy(json!({"evidence_mode": "strict"})).await;
+    let answer = fixture.call("memory_store", store("rejected")).await;
     tells_nothing(&answer, "reject");
-    desk.holds_nowhere("hunter2").await;
+    fixture.holds_nowhere("hunter2").await;
 }
 
 #[tokio::test]
 async fn facts_hold_no_credentials() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let item = json!({
         "item_type": "task", "title": URIS[0], "scope_json": {"at": URIS}, "status": URIS[0],
     });
-    let item = desk.call("logbook_create_item", item).await;
+    let item = fixture.call("logbook_create_item", item).await;
     let item_id = &item["item_id"];
     for (number, uri) in URIS.iter().enumerate() {
         let attachment = json!({
             "item_id": item_id, "kind": "log", "uri": uri, "sha256": format!("{number:064x}"),
             "meta_json": {"from": [uri]},
         });
-        let answer = desk.call("logbook_attach", attachment).await;
+        let answer = fixture.call("logbook_attach", attachment).await;
         assert_eq!(answer["ok"], true, "{answer}");
     }
     let event = json!({
@@ -94,30 +94,30 @@ async fn facts_hold_no_credentials() {
         ("logbook_set_kv", value),
         ("evidence_upload", upload),
     ] {
-        let answer = desk.call(tool, arguments).await;
+        let answer = fixture.call(tool, arguments).await;
         assert_eq!(answer["ok"], true, "{answer}");
         assert!(!answer.to_string().contains("hunter2"), "{answer}");
     }
-    desk.holds_nowhere("hunter2").await;
+    fixture.holds_nowhere("hunter2").await;
 }
 
 /// Names of values are refused rather than masked: masked, two of them could become one.
 #[tokio::test]
 async fn names_of_values_hold_no_credentials() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     for (namespace, key) in [("links", URIS[0]), (URIS[9], "all")] {
         let value = json!({"namespace": namespace, "key": key, "value_json": 1});
-        let answer = desk.call("logbook_set_kv", value).await;
+        let answer = fixture.call("logbook_set_kv", value).await;
         assert_eq!(answer["error_code"], "INVALID_PARAMETER", "{answer}");
         assert!(!answer.to_string().contains("hunter2"), "{answer}");
     }
-    desk.holds_nowhere("hunter2").await;
+    fixture.holds_nowhere("hunter2").await;
 }
 
 /// What is refused is quoted in the answer, without credentials.
 #[tokio::test]
 async fn refusals_quote_no_credentials() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     for uri in URIS {
         let text = "x";
         for (tool, arguments) in [
@@ -129,12 +129,12 @@ async fn refusals_quote_no_credentials() {
             ("evidence_read", json!({"uri": uri})),
             (uri, json!({})),
         ] {
-            let answer = desk.call(tool, arguments).await;
+            let answer = fixture.call(tool, arguments).await;
             assert_eq!(answer["ok"], false, "{answer}");
             assert!(!answer.to_string().contains("hunter2"), "{tool}: {answer}");
         }
     }
-    desk.holds_nowhere("hunter2").await;
+    fixture.holds_nowhere("hunter2").await;
 }
 
 also_on_postgres! {

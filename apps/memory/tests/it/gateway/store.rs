@@ -7,16 +7,16 @@ use consign_memory::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Desk, Manner, told};
+use crate::support::{Fixture, ServerMode, told};
 
 const S: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// M1: without settings the team's space is closed, and the memory is kept for its writer.
+/// Without settings the team's space is closed, and the memory is kept for its writer.
 #[tokio::test]
 async fn a_closed_team_space_sends_memories_to_their_writers() {
-    let desk = Desk::new().await;
-    desk.make_user("alice").await;
-    let answer = desk
+    let fixture = Fixture::new().await;
+    fixture.make_user("alice").await;
+    let answer = fixture
         .call(
             "memory_store",
             json!({"payload_md": "x", "target_space": "team:p", "actor_user_id": "alice"}),
@@ -33,19 +33,22 @@ async fn a_closed_team_space_sends_memories_to_their_writers() {
     );
     assert_eq!(answer["space_written"], "private:alice");
     assert_eq!(
-        desk.told().await,
+        fixture.told().await,
         ["redirect policy:team_write_disabled success"]
     );
-    assert_eq!(desk.server.kept()[0].memory.target_space, "private:alice");
+    assert_eq!(
+        fixture.server.kept()[0].memory.target_space,
+        "private:alice"
+    );
 }
 
-/// E1, E14 and the shape of facts 5.3: one audit from pending to success, nothing in the outbox.
+/// One audit from pending to success, nothing in the outbox.
 #[tokio::test]
 async fn what_is_allowed_is_stored_with_one_audit() {
-    let desk = Desk::new().await;
-    desk.set_policy(json!({})).await;
-    desk.make_user("alice").await;
-    let answer = desk
+    let fixture = Fixture::new().await;
+    fixture.set_policy(json!({})).await;
+    fixture.make_user("alice").await;
+    let answer = fixture
         .call(
             "memory_store",
             json!({
@@ -67,7 +70,7 @@ async fn what_is_allowed_is_stored_with_one_audit() {
     });
     assert_eq!(answer, expected);
 
-    let audits = desk.audits().await;
+    let audits = fixture.audits().await;
     assert_eq!(audits.len(), 1);
     let audit = &audits[0];
     assert_eq!(told(audit), "allow policy:policy_passed success");
@@ -85,9 +88,9 @@ async fn what_is_allowed_is_stored_with_one_audit() {
     assert_eq!(about["gateway_event"]["memory_id"], "mem-1");
     assert_eq!(about["gateway_event"]["requested_space"], "team:p");
     assert_eq!(about["external"], json!([{"uri": "git://r/c/1"}]));
-    assert_eq!(desk.rows().await, []);
+    assert_eq!(fixture.rows().await, []);
 
-    let kept = &desk.server.kept()[0].memory;
+    let kept = &fixture.server.kept()[0].memory;
     assert_eq!(kept.actor_user_id.as_deref(), Some("alice"));
     assert_eq!(kept.kind.as_deref(), Some("DECISION"));
     assert_eq!(kept.item_id, Some(7));
@@ -95,13 +98,13 @@ async fn what_is_allowed_is_stored_with_one_audit() {
     assert_eq!(kept.evidence.len(), 1);
 }
 
-/// M4: what goes nowhere is refused, with one audit and no call.
+/// What goes nowhere is refused, with one audit and no call.
 #[tokio::test]
 async fn an_unknown_kind_of_space_is_refused() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     for space in ["public:x", "p", "Team:x"] {
         let arguments = json!({"payload_md": "x", "target_space": space});
-        let answer = desk.call("memory_store", arguments).await;
+        let answer = fixture.call("memory_store", arguments).await;
         assert_eq!(answer["ok"], false);
         assert_eq!(answer["action"], "reject", "{answer}");
         assert_eq!(answer["space_written"], Value::Null);
@@ -111,23 +114,23 @@ async fn an_unknown_kind_of_space_is_refused() {
         assert_eq!(answer["reason"], "policy:unknown_space_type");
     }
     assert_eq!(
-        desk.told().await,
+        fixture.told().await,
         ["reject policy:unknown_space_type failed"; 3]
     );
-    assert_eq!(desk.server.stores(), 0);
+    assert_eq!(fixture.server.stores(), 0);
 }
 
-/// M5, M6: strict projects want hashes, in private spaces too; mere references are let through.
+/// Strict projects want hashes, in private spaces too; mere references are let through.
 #[tokio::test]
 async fn strict_projects_refuse_evidence_without_a_hash() {
-    let desk = Desk::new().await;
-    desk.set_policy(json!({"evidence_mode": "strict"})).await;
+    let fixture = Fixture::new().await;
+    fixture.set_policy(json!({"evidence_mode": "strict"})).await;
     let store = |evidence: Value, refs: Value| {
         let arguments = json!({
             "payload_md": "x", "target_space": "private:alice", "evidence": evidence,
             "evidence_refs": refs,
         });
-        desk.call("memory_store", arguments)
+        fixture.call("memory_store", arguments)
     };
     let answer = store(json!([{"uri": "git://r"}]), json!([])).await;
     assert_eq!(answer["action"], "reject", "{answer}");
@@ -137,8 +140,8 @@ async fn strict_projects_refuse_evidence_without_a_hash() {
         message.contains("EVIDENCE_MISSING_SHA256:evidence[0]:git://r"),
         "{message}"
     );
-    assert_eq!(desk.server.stores(), 0);
-    // T23: a patch whose source is in its URI only is recorded as well as checked.
+    assert_eq!(fixture.server.stores(), 0);
+    // A patch whose source is in its URI only is recorded as well as checked.
     let patch = format!("memory://patch_blobs/git/1:abc/{S}");
     let answer = store(json!([{"uri": patch, "sha256": S}]), json!([])).await;
     assert_eq!(answer["action"], "allow", "{answer}");
@@ -147,14 +150,14 @@ async fn strict_projects_refuse_evidence_without_a_hash() {
         answer["message"],
         "dedup_hit: the same text is stored in this space already"
     );
-    let told = desk.told().await;
+    let told = fixture.told().await;
     let expected = [
         "reject EVIDENCE_VALIDATION_FAILED:EVIDENCE_MISSING_SHA256 failed",
         "allow policy:private_space success",
         "allow dedup_hit success",
     ];
     assert_eq!(told, expected);
-    let audits = desk.audits().await;
+    let audits = fixture.audits().await;
     let warnings = &audits[2].evidence_refs_json["gateway_event"]["evidence_validation"];
     assert_eq!(
         warnings["compat_warnings"],
@@ -167,13 +170,13 @@ async fn strict_projects_refuse_evidence_without_a_hash() {
     );
 }
 
-/// M10, T28: the same text in the same final space is stored once, directly too.
+/// The same text in the same final space is stored once, directly too.
 #[tokio::test]
 async fn the_same_memory_is_stored_once() {
-    let desk = Desk::new().await;
-    let first = desk.remember("x").await;
+    let fixture = Fixture::new().await;
+    let first = fixture.remember("x").await;
     assert_eq!(first["space_written"], "private:unknown");
-    let second = desk.remember("x").await;
+    let second = fixture.remember("x").await;
     // A repeat is answered as the first request was.
     for name in ["ok", "action", "reason", "memory_id", "space_written"] {
         assert_eq!(second[name], first[name], "{name}: {second}");
@@ -181,36 +184,36 @@ async fn the_same_memory_is_stored_once() {
     assert_eq!(second["action"], "redirect");
     assert!(second["message"].as_str().unwrap().starts_with("dedup_hit"));
     let elsewhere = json!({"payload_md": "x", "target_space": "private:bob"});
-    let elsewhere = desk.call("memory_store", elsewhere).await;
+    let elsewhere = fixture.call("memory_store", elsewhere).await;
     assert_eq!(elsewhere["memory_id"], "mem-2");
-    assert_eq!(desk.server.writes(), 2);
+    assert_eq!(fixture.server.writes(), 2);
     let expected = [
         "redirect policy:team_write_disabled success",
         "allow dedup_hit success",
         "allow policy:private_space success",
     ];
-    assert_eq!(desk.told().await, expected);
+    assert_eq!(fixture.told().await, expected);
 }
 
 /// What was kept here before there was a memory server is not at the server.
 #[tokio::test]
 async fn a_memory_of_another_backend_is_not_taken_for_stored() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let arguments = json!({"payload_md": "x", "target_space": "private:bob"});
-    let embedded = Arc::new(Embedded::new(desk.store.clone()));
-    let before = MemoryService::new(desk.store.clone(), embedded, desk.options.clone());
+    let embedded = Arc::new(Embedded::new(fixture.store.clone()));
+    let before = MemoryService::new(fixture.store.clone(), embedded, fixture.options.clone());
     let caller = Caller::anonymous();
     let kept = tools::call(&before, "memory_store", arguments.clone(), &caller).await;
     assert!(kept.ok, "{kept:?}");
     for message in [Value::Null, json!("dedup_hit")] {
-        let moved = desk.call("memory_store", arguments.clone()).await;
+        let moved = fixture.call("memory_store", arguments.clone()).await;
         assert_eq!(moved["memory_id"], "mem-1", "{moved}");
         let said = moved["message"]
             .as_str()
             .and_then(|it| it.split(':').next());
         assert_eq!(json!(said), message);
     }
-    assert_eq!(desk.server.writes(), 1);
+    assert_eq!(fixture.server.writes(), 1);
     let back = tools::call(&before, "memory_store", arguments, &caller).await;
     assert_eq!(back.body["memory_id"], kept.body["memory_id"]);
 }
@@ -218,22 +221,22 @@ async fn a_memory_of_another_backend_is_not_taken_for_stored() {
 /// Two equal requests at once: the second waits for the first, and finds it stored.
 #[tokio::test]
 async fn equal_requests_at_once_store_one_memory() {
-    let desk = Desk::with(|options| options.gateway_budget_ms = 20_000).await;
-    desk.open_team().await;
-    desk.server.behave(Manner::Wait);
+    let fixture = Fixture::with(|options| options.gateway_budget_ms = 20_000).await;
+    fixture.open_team().await;
+    fixture.server.behave(ServerMode::Wait);
     let both = async {
-        tokio::join!(desk.remember("x"), desk.remember("x"), async {
-            let is_there = || async { desk.server.stores() == 1 };
+        tokio::join!(fixture.remember("x"), fixture.remember("x"), async {
+            let is_there = || async { fixture.server.stores() == 1 };
             consign_testkit::eventually("the first one is there", crate::support::SOON, is_there)
                 .await;
-            desk.server.release();
+            fixture.server.release();
         })
     };
     let (one, two, ()) = both.await;
     assert_eq!(one["memory_id"], "mem-1", "{one}");
     assert_eq!(two["memory_id"], "mem-1", "{two}");
-    assert_eq!(desk.server.stores.load(Ordering::SeqCst), 1);
-    let mut told = desk.told().await;
+    assert_eq!(fixture.server.stores.load(Ordering::SeqCst), 1);
+    let mut told = fixture.told().await;
     told.sort();
     let expected = [
         "allow dedup_hit success",
@@ -242,34 +245,34 @@ async fn equal_requests_at_once_store_one_memory() {
     assert_eq!(told, expected);
 }
 
-/// M8, E8: what cannot be audited is not done.
+/// What cannot be audited is not done.
 #[tokio::test]
 async fn without_an_audit_nothing_is_stored() {
-    let desk = Desk::new().await;
-    desk.open_team().await;
-    desk.break_writes("write_audit").await;
-    let answer = desk.remember("x").await;
+    let fixture = Fixture::new().await;
+    fixture.open_team().await;
+    fixture.break_writes("write_audit").await;
+    let answer = fixture.remember("x").await;
     assert_eq!(answer["ok"], false);
     assert_eq!(answer["action"], "error");
     assert_eq!(answer["error_code"], "AUDIT_WRITE_FAILED", "{answer}");
     assert_eq!(answer["context"]["target_space"], "team:p");
     assert_eq!(answer["context"]["payload_sha"], payload_sha("x"));
     assert!(answer["context"]["timestamp"].is_string());
-    assert_eq!(desk.server.stores(), 0);
-    assert_eq!(desk.rows().await, []);
+    assert_eq!(fixture.server.stores(), 0);
+    assert_eq!(fixture.rows().await, []);
     // Not even a refusal goes unaudited.
     let arguments = json!({"payload_md": "x", "target_space": "public:x"});
-    let answer = desk.call("memory_store", arguments).await;
+    let answer = fixture.call("memory_store", arguments).await;
     assert_eq!(answer["error_code"], "AUDIT_WRITE_FAILED");
 }
 
 /// The memory is stored, and the answer says so, although its audit could not be ended.
 #[tokio::test]
 async fn a_stored_memory_is_stored_whatever_becomes_of_its_audit() {
-    let desk = Desk::new().await;
-    desk.open_team().await;
-    desk.break_updates("write_audit").await;
-    let answer = desk.remember("x").await;
+    let fixture = Fixture::new().await;
+    fixture.open_team().await;
+    fixture.break_updates("write_audit").await;
+    let answer = fixture.remember("x").await;
     assert_eq!(answer["ok"], true, "{answer}");
     assert_eq!(answer["memory_id"], "mem-1");
     let message = answer["message"].as_str().unwrap();
@@ -277,71 +280,71 @@ async fn a_stored_memory_is_stored_whatever_becomes_of_its_audit() {
         message.contains(answer["correlation_id"].as_str().unwrap()),
         "{message}"
     );
-    assert_eq!(desk.audits().await[0].status, AuditStatus::Pending);
+    assert_eq!(fixture.audits().await[0].status, AuditStatus::Pending);
 }
 
 /// A client that hangs up does not leave an audit without an end.
 #[tokio::test]
 async fn a_request_goes_on_when_its_client_is_gone() {
-    let desk = Desk::with(|options| options.gateway_budget_ms = 20_000).await;
-    desk.open_team().await;
-    desk.server.behave(Manner::Wait);
+    let fixture = Fixture::with(|options| options.gateway_budget_ms = 20_000).await;
+    fixture.open_team().await;
+    fixture.server.behave(ServerMode::Wait);
     tokio::select! {
-        answer = desk.remember("x") => panic!("answered: {answer}"),
+        answer = fixture.remember("x") => panic!("answered: {answer}"),
         () = consign_testkit::eventually("it is on its way", crate::support::SOON, || async {
-            desk.server.stores() == 1
+            fixture.server.stores() == 1
         }) => {}
     }
     // Whoever ends the process waits for it.
-    let mut finished = std::pin::pin!(desk.service.finished());
+    let mut finished = std::pin::pin!(fixture.service.finished());
     let is_pending = std::future::poll_fn(|context| {
         std::task::Poll::Ready(finished.as_mut().poll(context).is_pending())
     });
     assert!(is_pending.await);
-    desk.server.release();
+    fixture.server.release();
     finished.await;
-    let told = desk.told().await;
+    let told = fixture.told().await;
     assert_eq!(told, ["allow policy:policy_passed success"]);
-    desk.service.finished().await;
+    fixture.service.finished().await;
 }
 
 /// A defect in a backend is told, and its audit ends.
 #[tokio::test]
 async fn a_panic_ends_with_an_answer_and_an_audit() {
-    let desk = Desk::new().await;
-    desk.open_team().await;
-    desk.server.behave(Manner::Panic);
-    let answer = desk.remember("x").await;
+    let fixture = Fixture::new().await;
+    fixture.open_team().await;
+    fixture.server.behave(ServerMode::Panic);
+    let answer = fixture.remember("x").await;
     assert_eq!(answer["action"], "error", "{answer}");
     assert_eq!(answer["error_code"], "INTERNAL_ERROR");
-    assert_eq!(desk.told().await, ["reject internal_error failed"]);
+    assert_eq!(fixture.told().await, ["reject internal_error failed"]);
 }
 
-/// Facts section 7: the name of a request comes from the transport, if it is one.
+/// The name of a request comes from the transport, if it is one.
 #[tokio::test]
 async fn a_request_has_one_name_everywhere() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let named = Caller::anonymous().in_request("corr-a1b2c3d4e5f67890");
     let arguments = json!({"payload_md": "x"});
-    let answer = desk
+    let answer = fixture
         .call_as(&named, "memory_store", arguments.clone())
         .await;
     assert_eq!(answer["correlation_id"], "corr-a1b2c3d4e5f67890");
-    let audit = &desk.audits().await[0];
+    let audit = &fixture.audits().await[0];
     assert_eq!(
         audit.correlation_id.as_deref(),
         Some("corr-a1b2c3d4e5f67890")
     );
     let misnamed = Caller::anonymous().in_request("corr-test");
-    let answer = desk.call_as(&misnamed, "memory_store", arguments).await;
+    let answer = fixture.call_as(&misnamed, "memory_store", arguments).await;
     assert_ne!(answer["correlation_id"], "corr-test");
 }
 
-/// Facts 5.5: the fields of a card instead of a text.
+/// The fields of a card instead of a text.
 #[tokio::test]
 async fn a_card_becomes_a_memory() {
-    let desk = Desk::new().await;
-    desk.set_policy(json!({"max_chars": 4000})).await;
+    let fixture = Fixture::new().await;
+    fixture.set_policy(json!({"max_chars": 4000})).await;
     let diff = "diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b";
     let card = json!({
         "kind": "PROCEDURE", "owner": "u_12345", "module": "client/ui/button",
@@ -349,9 +352,9 @@ async fn a_card_becomes_a_memory() {
         "evidence": [{"uri": "git://repo/commit/abc123", "sha256": S}],
     });
     let arguments = json!({"card": card, "target_space": "team:p"});
-    let answer = desk.call("memory_store", arguments).await;
+    let answer = fixture.call("memory_store", arguments).await;
     assert_eq!(answer["action"], "allow", "{answer}");
-    let kept = &desk.server.kept()[0].memory;
+    let kept = &fixture.server.kept()[0].memory;
     assert!(
         kept.payload_md
             .starts_with("[Kind] PROCEDURE\n[Owner] u_12345\n")
@@ -363,22 +366,22 @@ async fn a_card_becomes_a_memory() {
         1,
         "the card's evidence is the memory's"
     );
-    let audit = &desk.audits().await[0].evidence_refs_json;
+    let audit = &fixture.audits().await[0].evidence_refs_json;
     assert_eq!(audit["gateway_event"]["trim"]["was_trimmed"], true);
-    let report = desk.call("reliability_report", json!({})).await;
+    let report = fixture.call("reliability_report", json!({})).await;
     assert_eq!(
         report["content_intercept_stats"]["diff_reject_count"], 1,
         "{report}"
     );
     let both = json!({"card": {}, "payload_md": "x"});
-    let answer = desk.call("memory_store", both).await;
+    let answer = fixture.call("memory_store", both).await;
     assert_eq!(answer["error_code"], "INVALID_PARAMETER");
 }
 
 /// What could never be deferred is refused while there is somebody to tell.
 #[tokio::test]
 async fn what_cannot_be_kept_is_refused_at_once() {
-    let desk = Desk::with(|options| options.payload_max_bytes = 1_000).await;
+    let fixture = Fixture::with(|options| options.payload_max_bytes = 1_000).await;
     let long = "x".repeat(1_001);
     let deep = (0..200).fold(json!(0), |value, _| json!([value]));
     let table = [
@@ -401,23 +404,25 @@ async fn what_cannot_be_kept_is_refused_at_once() {
         ),
     ];
     for (arguments, code) in table {
-        let answer = desk.call("memory_store", arguments).await;
+        let answer = fixture.call("memory_store", arguments).await;
         assert_eq!(answer["error_code"], code, "{answer}");
         assert_eq!(answer["action"], "reject");
     }
-    assert_eq!(desk.server.stores(), 0);
+    assert_eq!(fixture.server.stores(), 0);
 }
 
-/// Facts section 7: an empty text is a text; none is not.
+/// An empty text is a text; none is not.
 #[tokio::test]
 async fn a_text_is_needed_but_may_be_empty() {
-    let desk = Desk::new().await;
-    let answer = desk.call("memory_store", json!({})).await;
+    let fixture = Fixture::new().await;
+    let answer = fixture.call("memory_store", json!({})).await;
     assert_eq!(answer["error_code"], "MISSING_REQUIRED_PARAMETER");
     assert_eq!(answer["retryable"], false);
-    let answer = desk.call("memory_store", json!({"payload_md": ""})).await;
+    let answer = fixture
+        .call("memory_store", json!({"payload_md": ""}))
+        .await;
     assert_eq!(answer["action"], "redirect");
-    let audits = desk.audits().await;
+    let audits = fixture.audits().await;
     assert_eq!(audits[1].payload_sha.as_deref(), Some(S));
 }
 

@@ -3,7 +3,7 @@
 use consign_memory::{Caller, tools};
 use serde_json::{Value, json};
 
-use crate::support::Desk;
+use crate::support::Fixture;
 
 const INVALID: &str = "INVALID_PARAMETER";
 const MISSING: &str = "MISSING_REQUIRED_PARAMETER";
@@ -11,9 +11,9 @@ const TEAM: &str = "team:p";
 
 /// Asks, and checks the one audit that this adds: the code of the answer, the argument that the
 /// reason names, the space.
-async fn is_audited(desk: &Desk, arguments: Value, (code, name, space): (&str, &str, &str)) {
-    let before = desk.audits().await.len();
-    let answer = desk.call("memory_store", arguments.clone()).await;
+async fn is_audited(fixture: &Fixture, arguments: Value, (code, name, space): (&str, &str, &str)) {
+    let before = fixture.audits().await.len();
+    let answer = fixture.call("memory_store", arguments.clone()).await;
     assert_eq!(answer["error_code"], code, "{arguments}: {answer}");
     assert_eq!(answer["retryable"], false, "{answer}");
     assert_eq!(answer["action"], "reject", "{answer}");
@@ -21,7 +21,7 @@ async fn is_audited(desk: &Desk, arguments: Value, (code, name, space): (&str, &
     assert_eq!(answer["reason"], told, "{answer}");
     assert_eq!(answer["ok"], false, "{answer}");
     assert_eq!(answer["success"], false, "{answer}");
-    let audits = desk.audits().await;
+    let audits = fixture.audits().await;
     assert_eq!(audits.len(), before + 1, "{arguments}");
     let audit = audits.last().unwrap();
     let reason = format!("reject invalid_parameter:{name} failed");
@@ -42,7 +42,7 @@ async fn is_audited(desk: &Desk, arguments: Value, (code, name, space): (&str, &
 /// What a text says and a value does not keep is refused with its place, and audited.
 #[tokio::test]
 async fn numbers_that_would_be_rounded_and_duplicate_names_are_refused() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let caller = Caller::anonymous();
     for (tool, text, place) in [
         (
@@ -66,25 +66,27 @@ async fn numbers_that_would_be_rounded_and_duplicate_names_are_refused() {
             "meta_json.d is a duplicate name",
         ),
     ] {
-        let before = desk.audits().await.len();
-        let given = tools::GivenArguments::parse(text).unwrap();
-        let answer = tools::call(&desk.service, tool, given, &caller).await.body;
+        let before = fixture.audits().await.len();
+        let given = tools::ToolArguments::parse(text).unwrap();
+        let answer = tools::call(&fixture.service, tool, given, &caller)
+            .await
+            .body;
         assert_eq!(answer["error_code"], INVALID, "{text}: {answer}");
         let message = answer["message"].as_str().unwrap();
         assert!(message.starts_with(place), "{message}");
-        let is_audited = desk.audits().await.len() > before;
+        let is_audited = fixture.audits().await.len() > before;
         assert_eq!(is_audited, tool == "memory_store", "{text}");
     }
     let kept = json!({"namespace": "n", "key": "k"});
-    let kept = desk.call("logbook_get_kv", kept).await;
+    let kept = fixture.call("logbook_get_kv", kept).await;
     assert_eq!(kept["found"], false, "{kept}");
-    assert_eq!(desk.server.stores(), 0);
+    assert_eq!(fixture.server.stores(), 0);
 }
 
-/// Facts 5.1 and 5.2: one final audit for whatever reached the tool.
+/// One final audit for whatever reached the tool.
 #[tokio::test]
 async fn arguments_that_are_none_are_audited_once() {
-    let desk = Desk::with(|options| options.payload_max_bytes = 100).await;
+    let fixture = Fixture::with(|options| options.payload_max_bytes = 100).await;
     let private = json!({"target_space": "private:ada"});
     let both = json!({"payload_md": "x", "card": {}});
     let made_up = json!({"payload_md": "x", "a b\u{0}": 1});
@@ -109,11 +111,11 @@ async fn arguments_that_are_none_are_audited_once() {
         ),
         (made_up, (INVALID, "unknown", TEAM)),
     ] {
-        is_audited(&desk, arguments, expected).await;
+        is_audited(&fixture, arguments, expected).await;
     }
-    assert_eq!(desk.server.stores(), 0);
+    assert_eq!(fixture.server.stores(), 0);
     // They are writes that did not succeed, and the report's equations hold.
-    let report = desk.service.report().await;
+    let report = fixture.service.report().await;
     assert_eq!(report["total_writes"], 10, "{report}");
     assert_eq!(report["success_rate"], 0.0, "{report}");
 }
@@ -121,7 +123,7 @@ async fn arguments_that_are_none_are_audited_once() {
 /// A name that could not be written down does not keep the request from being audited.
 #[tokio::test]
 async fn names_that_are_none_are_audited_once() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let name = "n".repeat(201);
     for (argument, value, space) in [
         ("target_space", "", TEAM),
@@ -134,27 +136,28 @@ async fn names_that_are_none_are_audited_once() {
     ] {
         let mut arguments = json!({"payload_md": "x"});
         arguments[argument] = json!(value);
-        is_audited(&desk, arguments, (INVALID, argument, space)).await;
+        is_audited(&fixture, arguments, (INVALID, argument, space)).await;
     }
     let elsewhere = json!({"payload_md": "x", "kind": "a\tb", "target_space": "team:x"});
-    is_audited(&desk, elsewhere, (INVALID, "kind", "team:x")).await;
-    assert_eq!(desk.server.stores(), 0);
+    is_audited(&fixture, elsewhere, (INVALID, "kind", "team:x")).await;
+    assert_eq!(fixture.server.stores(), 0);
 }
 
 /// The audit says whose token it was, and which text was too long.
 #[tokio::test]
 async fn the_audit_has_what_could_be_read() {
-    let desk = Desk::with(|options| options.payload_max_bytes = 3).await;
+    let fixture = Fixture::with(|options| options.payload_max_bytes = 3).await;
     let ada = Caller {
         actor: Some("ada".to_owned()),
         is_authenticated: true,
         ..Caller::default()
     };
     let request = json!({"payload_md": "test", "actor_user_id": "bob"});
-    desk.call_as(&ada, "memory_store", request).await;
-    desk.call("memory_store", json!({"actor_user_id": "bob"}))
+    fixture.call_as(&ada, "memory_store", request).await;
+    fixture
+        .call("memory_store", json!({"actor_user_id": "bob"}))
         .await;
-    let audits = desk.audits().await;
+    let audits = fixture.audits().await;
     let actors: Vec<_> = audits
         .iter()
         .map(|audit| audit.actor_user_id.as_deref())
@@ -169,15 +172,15 @@ async fn the_audit_has_what_could_be_read() {
 /// What the outbox could never hold is refused before anybody is asked, with its audit.
 #[tokio::test]
 async fn what_could_not_be_kept_is_audited() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let meta: Value = (0..5_000).map(|n| json!(format!("{n:01000}"))).collect();
     let request = json!({
         "payload_md": "x", "target_space": "private:ada", "meta_json": {"much": meta},
     });
-    let answer = desk.call("memory_store", request).await;
+    let answer = fixture.call("memory_store", request).await;
     assert_eq!(answer["error_code"], "OUTBOX_VALIDATION_FAILED", "{answer}");
     assert_eq!(answer["action"], "reject", "{answer}");
-    let audits = desk.audits().await;
+    let audits = fixture.audits().await;
     let context = &answer["context"];
     assert_eq!(context["field"], "meta_json", "{answer}");
     assert_eq!(context["target_space"], "private:ada", "{answer}");
@@ -188,35 +191,35 @@ async fn what_could_not_be_kept_is_audited() {
     let piece = |n: u32| json!({"uri": format!("{n:01000}")});
     let evidence: Vec<Value> = (0..100).map(piece).collect();
     let request = json!({"payload_md": "y", "evidence": evidence});
-    let answer = desk.call("memory_store", request).await;
+    let answer = fixture.call("memory_store", request).await;
     assert_eq!(answer["context"]["field"], "evidence", "{answer}");
-    let told = desk.told().await;
+    let told = fixture.told().await;
     assert_eq!(told, ["reject OUTBOX_VALIDATION_FAILED failed"; 2]);
     assert_eq!(audits[0].target_space, "private:ada");
     assert!(audits[0].payload_sha.is_some());
-    assert_eq!(desk.server.stores(), 0);
+    assert_eq!(fixture.server.stores(), 0);
 }
 
 /// Numbers that JSON readers round are refused, not changed.
 #[tokio::test]
 async fn a_number_that_would_be_rounded_is_refused() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let request = |number: &str| {
         let text = format!(
             r#"{{"payload_md": "x", "target_space": "private:ada", "meta_json": {{"n": [{number}]}}}}"#
         );
-        tools::GivenArguments::parse(&text).unwrap()
+        tools::ToolArguments::parse(&text).unwrap()
     };
-    let refused = desk
+    let refused = fixture
         .call("memory_store", request("18446744073709551616"))
         .await;
     assert_eq!(refused["error_code"], "INVALID_PARAMETER", "{refused}");
     assert_eq!(refused["details"]["parameter"], "meta_json");
-    let kept = desk
+    let kept = fixture
         .call("memory_store", request("18446744073709551615"))
         .await;
     assert_eq!(kept["ok"], true, "{kept}");
-    let told = desk.told().await;
+    let told = fixture.told().await;
     let told: Vec<&str> = told.iter().map(String::as_str).collect();
     let expected = [
         "reject invalid_parameter:meta_json failed",
@@ -228,9 +231,9 @@ async fn a_number_that_would_be_rounded_is_refused() {
 /// Nothing was done and nothing will be: the refusal stands when it cannot be audited.
 #[tokio::test]
 async fn a_refusal_stands_without_its_audit() {
-    let desk = Desk::new().await;
-    desk.break_writes("write_audit").await;
-    let answer = desk.call("memory_store", json!({})).await;
+    let fixture = Fixture::new().await;
+    fixture.break_writes("write_audit").await;
+    let answer = fixture.call("memory_store", json!({})).await;
     assert_eq!(
         answer["error_code"], "MISSING_REQUIRED_PARAMETER",
         "{answer}"

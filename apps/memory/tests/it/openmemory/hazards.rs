@@ -52,7 +52,7 @@ async fn what_is_stored_has_everything_that_was_said_and_is_found_again() {
         None,
     )
     .await;
-    // W9: a private space belongs to a user; our own words cannot be overwritten.
+    // A private space belongs to a user; our own words cannot be overwritten.
     assert_eq!(row["user_id"], "alice");
     assert_eq!(row["metadata"]["space"], "private:alice");
     assert_eq!(row["metadata"]["payload_sha"], new.payload_sha());
@@ -74,7 +74,7 @@ async fn what_is_stored_has_everything_that_was_said_and_is_found_again() {
     assert_eq!(found, Some(stored.clone()));
     let absent = memory("private:alice", "Something else altogether.");
     assert_eq!(backend.find(&absent, BUDGET).await.unwrap(), None);
-    // W10: a team's has none.
+    // A team's has none.
     let team = memory(
         "team:p",
         "A team knows where the coffee machine of borealis stands.",
@@ -99,7 +99,7 @@ async fn what_is_stored_has_everything_that_was_said_and_is_found_again() {
     );
 }
 
-/// Hazard 1: two writers at a time get in each other's way.
+/// Two writers at a time get in each other's way.
 #[tokio::test]
 async fn writes_go_one_at_a_time_whoever_writes() {
     let server = Server::start().await;
@@ -120,7 +120,7 @@ async fn writes_go_one_at_a_time_whoever_writes() {
     assert_eq!(stored_rows(&server).await.len(), 16);
 }
 
-/// Hazard 2: the server answers `deduplicated` for texts that are not the same.
+/// The server answers `deduplicated` for texts that are not the same.
 #[tokio::test]
 async fn a_text_that_the_server_merges_gets_a_row_of_its_own() {
     let server = Server::start().await;
@@ -168,7 +168,7 @@ async fn a_text_that_the_server_merges_gets_a_row_of_its_own() {
     );
 }
 
-/// Hazard 3: searches are answered from a cache, deleted memories included.
+/// Searches are answered from a cache, deleted memories included.
 #[tokio::test]
 async fn searches_find_what_is_new_and_not_what_is_gone() {
     let server = Server::start().await;
@@ -193,7 +193,7 @@ async fn searches_find_what_is_new_and_not_what_is_gone() {
     assert_eq!(left[0].text, second.payload_md);
 }
 
-/// Hazard 4: long texts are summarised unless the server is told not to.
+/// Long texts are summarised unless the server is told not to.
 #[tokio::test]
 async fn a_server_that_shortens_is_noticed_and_nothing_counts_as_stored() {
     let server = Server::start_with(&[]).await;
@@ -243,7 +243,7 @@ async fn a_server_that_shortens_is_noticed_and_nothing_counts_as_stored() {
     assert_eq!(row["content"], long);
 }
 
-/// Hazard 4, while the gateway runs: what was seen of a server may not be true any more.
+/// What was seen of a server may not be true any more.
 #[tokio::test]
 async fn a_server_that_comes_back_shortening_is_noticed() {
     let mut server = Server::start().await;
@@ -267,7 +267,7 @@ async fn a_server_that_comes_back_shortening_is_noticed() {
     );
 }
 
-/// Hazard 5: no space filter in its API.
+/// No space filter in its API.
 #[tokio::test]
 async fn only_the_spaces_that_were_asked_for_are_searched() {
     let server = Server::start().await;
@@ -296,7 +296,7 @@ async fn only_the_spaces_that_were_asked_for_are_searched() {
     }
 }
 
-/// Hazard 6: a body that is no JSON kills the server; ours never are.
+/// A body that is no JSON kills the server; ours never are.
 #[tokio::test]
 async fn no_text_kills_the_server() {
     let server = Server::start().await;

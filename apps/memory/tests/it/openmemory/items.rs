@@ -9,7 +9,7 @@ use consign_testkit::OpenMemory as Server;
 use serde_json::{Value, json};
 
 use super::{BUDGET, client, fake, memory, options, search};
-use crate::support::Desk;
+use crate::support::Fixture;
 
 fn texts(items: &[MemoryItem]) -> Vec<&str> {
     let mut texts: Vec<&str> = items.iter().map(|item| &*item.text).collect();
@@ -166,12 +166,16 @@ async fn the_real_server_lists_page_by_page_newest_first() {
 #[tokio::test]
 async fn an_agents_first_two_calls_find_what_it_stored() {
     let server = Server::start().await;
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let options = consign_memory::MemoryOptions {
         gateway_budget_ms: 10_000,
         ..options(&server.url())
     };
-    let service = MemoryService::new(desk.store.clone(), Arc::new(client(&server.url())), options);
+    let service = MemoryService::new(
+        fixture.store.clone(),
+        Arc::new(client(&server.url())),
+        options,
+    );
     let call = |tool: &'static str, arguments: Value| {
         let service = service.clone();
         async move {

@@ -1,25 +1,25 @@
-//! The database under a gateway: a file, or where a test asks for it a database of PostgreSQL.
+//! The database under a gateway: a file, or a PostgreSQL database where a test needs it.
 
 use std::{cell::Cell, path::Path, sync::Arc};
 
 use consign_postgres::{PostgresOptions, PostgresStore, migrate};
 use consign_scm::ScmLedger;
-use consign_scm_store::ScmStore;
+use consign_scm_app::ScmStore;
 use consign_sqlite::{SqliteOptions, SqliteStore};
-use consign_testkit::{TestDatabase, fingerprint};
+use consign_testkit::{FileTemplate, TestDatabase, fingerprint};
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, SqliteConnection,
     sqlite::SqliteConnectOptions,
 };
 
-use super::Book;
+use super::TestStore;
 
 thread_local! {
     /// Tests have their runtime on their own thread.
     static IS_POSTGRES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a test that makes its desk by itself, over PostgreSQL.
+/// Runs a test that makes its fixture by itself, over PostgreSQL.
 pub(crate) fn on_postgres(test: fn()) {
     IS_POSTGRES.set(true);
     test();
@@ -35,32 +35,31 @@ impl Database {
         if !IS_POSTGRES.get() {
             let file = folder.join("queue.db");
             let options = SqliteOptions::new(file.to_str().unwrap()).unwrap();
-            let options = options.component(consign_scm_store::sqlite_component());
-            let store = SqliteStore::open(&options.migrate_on_open(true)).await;
+            let options = options
+                .component(consign_memory::store::sqlite_component())
+                .component(consign_scm_app::sqlite_component());
+            let template = FileTemplate::new(options.migrations().iter().map(|m| m.sql));
+            if !template.copy_to(&file) {
+                consign_sqlite::migrate(&options).await.unwrap();
+                template.keep(&file);
+            }
+            let store = SqliteStore::open(&options).await;
             let file = SqliteConnectOptions::new().filename(file);
             return Self::Sqlite(store.unwrap(), file);
         }
-        let parts = postgres_options("")
-            .migrations()
-            .into_iter()
-            .map(|migration| migration.sql);
-        let template = format!("consign_{}", fingerprint(parts));
-        let database = TestDatabase::from_template(&template, async |url: &str| {
-            migrate(&postgres_options(url)).await.unwrap();
-        })
-        .await;
+        let database = database().await;
         let store = connect(database.url()).await;
         Self::Postgres(store, database)
     }
 
-    pub(super) async fn another_store(&self) -> Arc<dyn Book> {
+    pub(super) async fn another_store(&self) -> Arc<dyn TestStore> {
         match self {
             Self::Sqlite(store, _) => Arc::new(store.clone()),
             Self::Postgres(_, database) => connect(database.url()).await,
         }
     }
 
-    pub(super) fn store(&self) -> Arc<dyn Book> {
+    pub(super) fn store(&self) -> Arc<dyn TestStore> {
         match self {
             Self::Sqlite(store, _) => Arc::new(store.clone()),
             Self::Postgres(store, _) => Arc::<PostgresStore>::clone(store),
@@ -171,21 +170,21 @@ impl Database {
         }
     }
 
-    /// On SQLite nobody writes anything meanwhile; on PostgreSQL all but the audits is free.
-    pub(super) async fn lock(&self) -> Locked {
+    /// On SQLite no other write runs meanwhile; on PostgreSQL only the audits are locked.
+    pub(super) async fn lock(&self) -> WriteBlock {
         match self {
             Self::Sqlite(_, file) => {
                 let mut connection = file.connect().await.unwrap();
                 let begin = sqlx::raw_sql("BEGIN IMMEDIATE");
                 begin.execute(&mut connection).await.unwrap();
-                Locked::Sqlite(connection)
+                WriteBlock::Sqlite(connection)
             }
             Self::Postgres(_, database) => {
                 let mut connection = PgConnection::connect(database.url()).await.unwrap();
                 let begin = "BEGIN; SELECT FROM governance.write_audit FOR UPDATE";
                 let begin = sqlx::raw_sql(begin);
                 begin.execute(&mut connection).await.unwrap();
-                Locked::Postgres(connection)
+                WriteBlock::Postgres(connection)
             }
         }
     }
@@ -200,26 +199,37 @@ impl Database {
     }
 }
 
-fn postgres_options(url: &str) -> PostgresOptions {
-    let mut options = PostgresOptions::new(url);
-    options
-        .components
-        .push(consign_scm_store::POSTGRES_COMPONENT);
+/// With the repositories that the gateway consumes.
+fn options(url: &str) -> PostgresOptions {
+    let mut options = crate::harness::options(url);
+    options.components.push(consign_scm_app::POSTGRES_COMPONENT);
     options
 }
 
+async fn database() -> TestDatabase {
+    let migrations = options("").migrations();
+    let template = format!(
+        "consign_memory_scm_{}",
+        fingerprint(migrations.into_iter().map(|m| m.sql))
+    );
+    TestDatabase::from_template(&template, async |url: &str| {
+        migrate(&options(url)).await.unwrap();
+    })
+    .await
+}
+
 async fn connect(url: &str) -> Arc<PostgresStore> {
-    let store = PostgresStore::connect(&postgres_options(url)).await;
+    let store = PostgresStore::connect(&options(url)).await;
     Arc::new(store.unwrap())
 }
 
 /// What keeps others from writing.
-pub(crate) enum Locked {
+pub(crate) enum WriteBlock {
     Sqlite(SqliteConnection),
     Postgres(PgConnection),
 }
 
-impl Locked {
+impl WriteBlock {
     pub(crate) async fn end(self) {
         match self {
             Self::Sqlite(connection) => connection.close().await.unwrap(),

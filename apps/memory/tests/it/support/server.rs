@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 /// How it behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum ServerMode {
     /// It stores and finds.
     Well,
     /// Nobody is there.
@@ -44,12 +44,12 @@ pub(crate) enum Manner {
 
 /// What it was asked to keep.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Kept {
+pub(crate) struct StoredEntry {
     pub(crate) memory_id: String,
     pub(crate) memory: NewMemory,
 }
 
-impl Kept {
+impl StoredEntry {
     fn item(self) -> MemoryItem {
         MemoryItem {
             id: self.memory_id,
@@ -70,8 +70,8 @@ impl Kept {
 #[derive(Debug)]
 pub(crate) struct FakeServer {
     destination: String,
-    manner: Mutex<Manner>,
-    kept: Mutex<BTreeMap<(String, String), Kept>>,
+    manner: Mutex<ServerMode>,
+    kept: Mutex<BTreeMap<(String, String), StoredEntry>>,
     is_released: watch::Sender<bool>,
     pub(crate) stores: AtomicUsize,
     pub(crate) finds: AtomicUsize,
@@ -84,7 +84,7 @@ impl FakeServer {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         Self {
             destination: format!("fake://{number}"),
-            manner: Mutex::new(Manner::Well),
+            manner: Mutex::new(ServerMode::Well),
             kept: Mutex::default(),
             is_released: watch::Sender::new(false),
             stores: AtomicUsize::new(0),
@@ -93,7 +93,7 @@ impl FakeServer {
         }
     }
 
-    pub(crate) fn behave(&self, manner: Manner) {
+    pub(crate) fn behave(&self, manner: ServerMode) {
         *self.manner.lock().unwrap() = manner;
     }
 
@@ -117,7 +117,7 @@ impl FakeServer {
         self.finds.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn kept(&self) -> Vec<Kept> {
+    pub(crate) fn kept(&self) -> Vec<StoredEntry> {
         self.kept.lock().unwrap().values().cloned().collect()
     }
 
@@ -130,7 +130,7 @@ impl FakeServer {
         let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
         let memory_id = format!("mem-{number}");
         let key = (memory.target_space.clone(), memory.payload_sha());
-        let kept = Kept {
+        let kept = StoredEntry {
             memory_id: memory_id.clone(),
             memory: memory.clone(),
         };
@@ -145,31 +145,31 @@ impl FakeServer {
     ) -> Result<T, BackendError> {
         let manner = *self.manner.lock().unwrap();
         match manner {
-            Manner::Well => Ok(good()),
-            Manner::Down => Err(BackendError::Unreachable("connection refused".into())),
-            Manner::Hang => {
+            ServerMode::Well => Ok(good()),
+            ServerMode::Down => Err(BackendError::Unreachable("connection refused".into())),
+            ServerMode::Hang => {
                 let silence = std::future::pending::<()>();
                 drop(tokio::time::timeout(budget, silence).await);
                 Err(BackendError::Unknown("no answer".into()))
             }
-            Manner::LoseAnswers => {
+            ServerMode::LoseAnswers => {
                 good();
                 Err(BackendError::Unknown("connection closed".into()))
             }
-            Manner::LoseOneAnswer => {
-                self.behave(Manner::Well);
+            ServerMode::LoseOneAnswer => {
+                self.behave(ServerMode::Well);
                 good();
                 Err(BackendError::Unknown("connection closed".into()))
             }
-            Manner::FailFor(_) | Manner::LoseDeletes => Ok(good()),
-            Manner::Status(status) => Err(BackendError::Api {
+            ServerMode::FailFor(_) | ServerMode::LoseDeletes => Ok(good()),
+            ServerMode::Status(status) => Err(BackendError::Api {
                 status,
                 message: "as told, Bearer sk-secret-token-1234".into(),
                 retry_in: None,
             }),
-            Manner::Merge => Err(BackendError::Protocol("it kept something else".into())),
-            Manner::Panic => panic!("as told"),
-            Manner::Wait => {
+            ServerMode::Merge => Err(BackendError::Protocol("it kept something else".into())),
+            ServerMode::Panic => panic!("as told"),
+            ServerMode::Wait => {
                 let mut released = self.is_released.subscribe();
                 drop(released.wait_for(|is_released| *is_released).await);
                 Ok(good())
@@ -195,7 +195,7 @@ impl Backend for FakeServer {
     ) -> Result<StoredMemory, BackendError> {
         self.stores.fetch_add(1, Ordering::SeqCst);
         let manner = *self.manner.lock().unwrap();
-        if matches!(manner, Manner::FailFor(word) if memory.payload_md.contains(word)) {
+        if matches!(manner, ServerMode::FailFor(word) if memory.payload_md.contains(word)) {
             return Err(BackendError::Unreachable("not for this one".into()));
         }
         self.answer(budget, || self.write(memory)).await
@@ -216,7 +216,7 @@ impl Backend for FakeServer {
         };
         let manner = *self.manner.lock().unwrap();
         match manner {
-            Manner::LoseAnswers | Manner::LoseOneAnswer => Ok(found()),
+            ServerMode::LoseAnswers | ServerMode::LoseOneAnswer => Ok(found()),
             _ => self.answer(budget, found).await,
         }
     }
@@ -237,7 +237,7 @@ impl Backend for FakeServer {
             kept.len() < before
         };
         let manner = *self.manner.lock().unwrap();
-        if manner == Manner::LoseDeletes {
+        if manner == ServerMode::LoseDeletes {
             delete();
             return Err(BackendError::Unknown("connection closed".into()));
         }
@@ -257,7 +257,7 @@ impl Backend for FakeServer {
                 let text = &kept.memory.payload_md;
                 text.contains(search.query.as_str())
             });
-            fitting.map(Kept::item).collect()
+            fitting.map(StoredEntry::item).collect()
         };
         self.answer(budget, hits).await
     }
@@ -265,7 +265,7 @@ impl Backend for FakeServer {
     async fn read(&self, id: &str, budget: Duration) -> Result<Option<MemoryItem>, BackendError> {
         let read = || {
             let kept = self.kept().into_iter().find(|kept| kept.memory_id == id);
-            kept.map(Kept::item)
+            kept.map(StoredEntry::item)
         };
         self.answer(budget, read).await
     }
@@ -273,7 +273,7 @@ impl Backend for FakeServer {
     /// All of them at once.
     async fn list(&self, _: &Listing, budget: Duration) -> Result<ItemPage, BackendError> {
         let page = || ItemPage {
-            items: self.kept().into_iter().map(Kept::item).collect(),
+            items: self.kept().into_iter().map(StoredEntry::item).collect(),
             next: None,
         };
         self.answer(budget, page).await

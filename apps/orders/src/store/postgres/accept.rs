@@ -1,4 +1,4 @@
-//! The call that enters orders, one for all of them.
+//! The statement that accepts orders, one call for all of them.
 
 use consign_postgres::extension::{Statement, rows};
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use sqlx::types::Json;
 use super::answer_from;
 use crate::NewOrder;
 
-/// Columns that no order uses go as NULL.
+/// Columns that no order uses are NULL.
 pub(super) fn statement(orders: &[NewOrder]) -> Statement<'_> {
     fn headers(order: &NewOrder) -> Json<&Map<String, Value>> {
         Json(&order.headers)

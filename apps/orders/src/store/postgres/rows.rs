@@ -1,10 +1,12 @@
-//! Rows of the ledger, and what the functions answer.
+//! Rows of the ledger and of its functions.
 
 use consign_kernel::{MessageId, Result};
 use consign_postgres::extension::rows;
 use sqlx::postgres::PgRow;
 
-use crate::{Accepted, LedgerEntry, LedgerStatus, NewOrder, PurgeReport, Restless, Sent};
+use crate::{
+    AcceptResult, ConflictingKey, LedgerEntry, LedgerStatus, NewOrder, PurgeReport, SentAmounts,
+};
 
 pub(super) const STATUSES: [LedgerStatus; 3] = [
     LedgerStatus::Accepted,
@@ -12,7 +14,7 @@ pub(super) const STATUSES: [LedgerStatus; 3] = [
     LedgerStatus::Failed,
 ];
 
-/// One row of the ledger, however it was asked for.
+/// One row of the ledger, from any of the functions.
 pub(super) fn entry(row: &PgRow) -> Result<LedgerEntry> {
     let http_status: i32 = rows::column(row, "http_status")?;
     let outbox_id: Option<i64> = rows::column(row, "outbox_id")?;
@@ -28,25 +30,27 @@ pub(super) fn entry(row: &PgRow) -> Result<LedgerEntry> {
         order_expires_at: rows::optional_time(row, "order_expires_at")?,
         response: rows::column(row, "response")?,
         http_status: u16::try_from(http_status)
-            .map_err(|_| rows::corrupt(format!("http_status is {http_status}")))?,
+            .map_err(|_| rows::corrupt(format!("ledger row has http_status {http_status}")))?,
         outbox_id: outbox_id.map(MessageId),
         conflicts: rows::count(row, "conflicts")?,
-        sent: rows::column::<Option<&str>>(row, "sent")?.and_then(Sent::of_order),
+        sent: rows::column::<Option<&str>>(row, "sent")?.and_then(SentAmounts::of_order),
     })
 }
 
-/// The answer to an order that was handed in.
-pub(super) fn accepted(row: &PgRow, order: &NewOrder) -> Result<Accepted> {
+/// The result of accepting an order.
+pub(super) fn accepted(row: &PgRow, order: &NewOrder) -> Result<AcceptResult> {
     let entry = entry(row)?;
     match rows::column::<&str>(row, "answer")? {
-        // What the caller has just handed over is not sent back by the database.
-        "new" => Ok(Accepted::New(LedgerEntry {
-            sent: Sent::of_payload(&order.payload),
+        // The database does not return what the caller passed in.
+        "new" => Ok(AcceptResult::New(LedgerEntry {
+            sent: SentAmounts::of_payload(&order.payload),
             ..entry
         })),
-        "same" => Ok(Accepted::Same(entry)),
-        "conflict" => Ok(Accepted::Conflict(entry)),
-        other => Err(rows::corrupt(format!("answer {other:?}"))),
+        "same" => Ok(AcceptResult::Same(entry)),
+        "conflict" => Ok(AcceptResult::Conflict(entry)),
+        other => Err(rows::corrupt(format!(
+            "unknown answer {other:?} of accept_orders"
+        ))),
     }
 }
 
@@ -55,7 +59,7 @@ pub(super) fn status(row: &PgRow) -> Result<LedgerStatus> {
     let mut statuses = STATUSES.into_iter();
     statuses
         .find(|status| status.as_str() == word)
-        .ok_or_else(|| rows::corrupt(format!("status {word:?}")))
+        .ok_or_else(|| rows::corrupt(format!("unknown ledger status {word:?}")))
 }
 
 pub(super) fn report(row: &PgRow) -> Result<PurgeReport> {
@@ -64,7 +68,7 @@ pub(super) fn report(row: &PgRow) -> Result<PurgeReport> {
     let conflicts: Vec<i64> = rows::column(row, "restless_conflicts")?;
     let restless = clients.iter().zip(&keys).zip(conflicts);
     let restless = restless.map(|((client, key), conflicts)| {
-        Ok(Restless {
+        Ok(ConflictingKey {
             client: client.parse()?,
             key: key.parse()?,
             conflicts: conflicts.unsigned_abs(),

@@ -1,4 +1,4 @@
-//! Accepting orders: a row and a message each, or neither.
+//! Accepts orders: a row and a message each, or neither.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -15,53 +15,57 @@ use super::{
     rows::{self as ledger, Key, Row},
     sql,
 };
-use crate::{Accepted, LedgerEntry, LedgerStatus, NewOrder, QUEUE, Sent};
+use crate::{AcceptResult, LedgerEntry, LedgerStatus, NewOrder, QUEUE, SentAmounts};
 
 /// Replays within this time of the last one write nothing.
 const SEEN_PRECISION: SignedDuration = SignedDuration::from_mins(1);
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How an order travels.
+/// Transport of an order.
 #[derive(Clone, Copy)]
-enum Way {
-    /// By a message of the queue `orders`.
+enum Transport {
+    /// A message of the queue `orders`.
     Queue,
     /// Within the request, which is given up after this time.
     Direct { give_up_after: Duration },
 }
 
-/// What a call learned of one key.
-struct Known {
+/// The state of one key within a call.
+struct KeyState {
     entry: LedgerEntry,
-    /// Of this call.
+    /// Conflicts in this call.
     conflicts: u64,
     is_seen: bool,
 }
 
 impl LedgerWork<'_, '_> {
-    pub(super) async fn accept(&mut self, orders: &[NewOrder]) -> Result<Vec<Accepted>> {
+    pub(super) async fn accept(&mut self, orders: &[NewOrder]) -> Result<Vec<AcceptResult>> {
         orders.iter().try_for_each(validate)?;
-        self.take_in(orders, Way::Queue).await
+        self.take_in(orders, Transport::Queue).await
     }
 
     pub(super) async fn open_direct(
         &mut self,
         order: &NewOrder,
         give_up_after: Duration,
-    ) -> Result<Accepted> {
+    ) -> Result<AcceptResult> {
         validate(order)?;
         if !(Duration::from_millis(1)..=DAY).contains(&give_up_after) {
             return Err(Error::invalid("give_up_after", "must be 1 ms to a day").into());
         }
-        let way = Way::Direct { give_up_after };
-        let accepted = self.take_in(std::slice::from_ref(order), way).await?;
+        let transport = Transport::Direct { give_up_after };
+        let accepted = self.take_in(std::slice::from_ref(order), transport).await?;
         let first = accepted.into_iter().next();
-        first.ok_or_else(|| Failure::corrupt("one order gave no answer"))
+        first.ok_or_else(|| Failure::corrupt("accept returned no result for an order"))
     }
 
-    /// Everything that can be refused is refused before the first write.
-    async fn take_in(&mut self, orders: &[NewOrder], way: Way) -> Result<Vec<Accepted>> {
+    /// Everything is validated before the first write.
+    async fn take_in(
+        &mut self,
+        orders: &[NewOrder],
+        transport: Transport,
+    ) -> Result<Vec<AcceptResult>> {
         let keys: Vec<Key<'_>> = orders.iter().map(key_of).collect();
         let first = [
             concat!("BEGIN IMMEDIATE;\n", sql!("ledger_keys")),
@@ -81,24 +85,24 @@ impl LedgerWork<'_, '_> {
             taken.insert(key, ()).is_none()
         };
         let fresh: Vec<&NewOrder> = orders.iter().filter(is_new).collect();
-        let messages = match way {
-            Way::Queue => fresh.iter().map(|order| message_of(order)).collect(),
-            Way::Direct { .. } => Vec::new(),
+        let messages = match transport {
+            Transport::Queue => fresh.iter().map(|order| message_of(order)).collect(),
+            Transport::Direct { .. } => Vec::new(),
         };
-        // The row before the message: the queue takes what is in the ledger and nothing else.
+        // The row before the message: the queue accepts only messages with a ledger row.
         let entries = if messages.is_empty() {
             let ids = vec![None; fresh.len()];
-            self.append_to_ledger(&fresh, &ids, way).await?
+            self.append_to_ledger(&fresh, &ids, transport).await?
         } else {
-            // A message under such a key without a row is left over from somewhere: refused.
+            // A message under this key without a row is an orphan: rejected.
             let plan = self.plan(&messages, false).await?;
             let ids: Vec<Option<MessageId>> = plan.ids.iter().copied().map(Some).collect();
-            let entries = self.append_to_ledger(&fresh, &ids, way).await?;
+            let entries = self.append_to_ledger(&fresh, &ids, transport).await?;
             self.write_planned(&messages, plan).await?;
             entries
         };
 
-        // A conflict leaves the row as it is, even one whose time is up.
+        // A conflict does not change the row, even an expired one.
         let now = self.now;
         let is_asked = |row: &&Row| {
             let is_same = |order: &NewOrder| {
@@ -120,7 +124,7 @@ impl LedgerWork<'_, '_> {
         &mut self,
         orders: &[&NewOrder],
         ids: &[Option<MessageId>],
-        way: Way,
+        transport: Transport,
     ) -> Result<Vec<LedgerEntry>> {
         let now = self.now;
         let entry = |(order, id): (&&NewOrder, &Option<MessageId>)| entry_of(order, *id, now);
@@ -129,9 +133,9 @@ impl LedgerWork<'_, '_> {
             let (client, key) = key_of(order);
             let expires_at = rows::micros(entry.expires_at);
             let order_expires_at = entry.order_expires_at.map(rows::micros);
-            let (give_up_at, facts) = match way {
-                Way::Queue => (None, None),
-                Way::Direct { give_up_after } => {
+            let (give_up_at, facts) = match transport {
+                Transport::Queue => (None, None),
+                Transport::Direct { give_up_after } => {
                     let facts = order.payload.get("order").unwrap_or(&Value::Null);
                     let give_up_at = rows::micros(later(now, give_up_after));
                     (Some(give_up_at), Some(rows::json(facts)))
@@ -159,16 +163,16 @@ impl LedgerWork<'_, '_> {
         Ok(entries)
     }
 
-    /// One answer per order, in order; counts conflicts, and remembers who was seen again.
+    /// One result per order, in order; counts conflicts and updates `last_seen_at`.
     async fn answer_orders(
         &mut self,
         orders: &[NewOrder],
         known: Vec<LedgerEntry>,
         fresh: Vec<LedgerEntry>,
-    ) -> Result<Vec<Accepted>> {
+    ) -> Result<Vec<AcceptResult>> {
         let place = |entry: LedgerEntry| {
             let key = (entry.client.clone(), entry.key.clone());
-            let known = Known {
+            let known = KeyState {
                 entry,
                 conflicts: 0,
                 is_seen: false,
@@ -181,12 +185,14 @@ impl LedgerWork<'_, '_> {
         for order in orders {
             let key = (order.client.clone(), order.key.clone());
             if let Some(first) = new.remove(&key) {
-                answers.push(Accepted::New(first.entry.clone()));
+                answers.push(AcceptResult::New(first.entry.clone()));
                 old.insert(key, first);
                 continue;
             }
             let Some(known) = old.get_mut(&key) else {
-                return Err(Failure::corrupt("an order is neither new nor known"));
+                return Err(Failure::corrupt(
+                    "an order is neither new nor in the ledger",
+                ));
             };
             answers.push(known.meet(order, self.now));
         }
@@ -207,7 +213,7 @@ impl LedgerWork<'_, '_> {
         Ok(answers)
     }
 
-    /// Runs a statement over rows of a JSON array and a time.
+    /// Runs a statement with rows as a JSON array and a time.
     async fn insert_at<T: serde::Serialize>(
         &mut self,
         statement: &'static str,
@@ -225,23 +231,23 @@ impl LedgerWork<'_, '_> {
     }
 }
 
-impl Known {
-    /// The answer to an order whose key is known.
-    fn meet(&mut self, order: &NewOrder, now: Timestamp) -> Accepted {
+impl KeyState {
+    /// The result for an order whose key is in the ledger.
+    fn meet(&mut self, order: &NewOrder, now: Timestamp) -> AcceptResult {
         if order.request_digest != self.entry.request_digest {
             self.conflicts += 1;
             self.entry.conflicts += 1;
-            return Accepted::Conflict(self.entry.clone());
+            return AcceptResult::Conflict(self.entry.clone());
         }
         if now.duration_since(self.entry.last_seen_at) >= SEEN_PRECISION {
             self.entry.last_seen_at = now;
             self.is_seen = true;
         }
-        Accepted::Same(self.entry.clone())
+        AcceptResult::Same(self.entry.clone())
     }
 }
 
-/// Refuses what could not be kept, or not be told apart later.
+/// Rejects orders that cannot be stored or compared.
 fn validate(order: &NewOrder) -> consign_kernel::Result<()> {
     let digest = order.payload.get("request_digest").and_then(Value::as_str);
     if digest != Some(&order.request_digest) {
@@ -278,7 +284,7 @@ fn entry_of(order: &NewOrder, outbox_id: Option<MessageId>, now: Timestamp) -> L
         first_seen_at: now,
         last_seen_at: now,
         expires_at: later(now, order.ttl),
-        // Only what waits to be sent can wait too long.
+        // Only queued orders expire unsent.
         order_expires_at: order
             .max_age
             .filter(|_| outbox_id.is_some())
@@ -287,6 +293,6 @@ fn entry_of(order: &NewOrder, outbox_id: Option<MessageId>, now: Timestamp) -> L
         http_status: 201,
         outbox_id,
         conflicts: 0,
-        sent: Sent::of_payload(&order.payload),
+        sent: SentAmounts::of_payload(&order.payload),
     }
 }

@@ -1,4 +1,4 @@
-//! The ledger as a component of the store, and the hook by which it follows the messages of its queue.
+//! The ledger as a component of the store, and the hook that keeps it consistent with the messages.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::{doctor, sql};
 use crate::QUEUE;
 
 const MIGRATIONS: &[Migration] = migrations!["orders";
-    (1, "orders", "migrations/0001_orders.sql"),
+    (1, "ledger", "migrations/0001_ledger.sql"),
 ];
 
 /// The component `orders` of a store in SQLite.
@@ -29,13 +29,13 @@ pub fn sqlite_component() -> Arc<dyn Component> {
     sqlite_component_with(Statements::default())
 }
 
-/// The same with other statements. For tests, which break one at a time.
+/// The component with other statements. For tests, which break one at a time.
 #[doc(hidden)]
 pub fn sqlite_component_with(statements: Statements) -> Arc<dyn Component> {
     Arc::new(OrdersComponent { statements })
 }
 
-/// The statements by which the ledger follows the messages, each once per operation for all its messages.
+/// Statements of the hook, each run once per operation for all its messages.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Statements {
@@ -134,6 +134,37 @@ impl Hook for OrdersComponent {
             .bind(rows::micros(work.now))
             .execute(&mut *work.connection)
             .await?;
+        Ok(())
+    }
+
+    /// An order stays while its key can be repeated.
+    async fn needed(
+        &self,
+        connection: &mut SqliteConnection,
+        (first, last): (MessageId, MessageId),
+        at: Timestamp,
+    ) -> Result<Vec<MessageId>> {
+        let needed: Vec<i64> = sqlx::query_scalar(sql!("ledger_needed"))
+            .bind(first.0)
+            .bind(last.0)
+            .bind(rows::micros(at))
+            .fetch_all(connection)
+            .await?;
+        Ok(needed.into_iter().map(MessageId).collect())
+    }
+
+    async fn departed(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
+        // The ledger is last: the others find their rows by it.
+        for statement in [
+            sql!("depart_keys"),
+            sql!("depart_conflicts"),
+            sql!("depart_ledger"),
+        ] {
+            sqlx::query(statement)
+                .bind(rows::id_array(ids))
+                .execute(&mut *work.connection)
+                .await?;
+        }
         Ok(())
     }
 }

@@ -1,14 +1,14 @@
-//! Orders sent within the request, and what a client may still ask for today.
+//! Orders sent within the request, and daily quotas.
 
 use consign_kernel::Error;
 use consign_sqlite::extension::{Result, rows};
 use serde_json::value::RawValue;
 
 use super::{LedgerWork, rows as ledger, sql};
-use crate::{Client, Ended, LedgerEntry, LedgerStatus, NewOrder, OrderKey, Verified};
+use crate::{Client, FinalResult, LedgerEntry, LedgerStatus, NewOrder, OrderKey, VerifiedOrder};
 
-/// Refuses what could never be an answer.
-pub(super) fn validate(status: LedgerStatus, ended: &Ended) -> consign_kernel::Result<()> {
+/// Rejects results that are not valid answers.
+pub(super) fn validate(status: LedgerStatus, ended: &FinalResult) -> consign_kernel::Result<()> {
     if status == LedgerStatus::Accepted {
         return Err(Error::invalid(
             "status",
@@ -28,7 +28,7 @@ impl LedgerWork<'_, '_> {
         &mut self,
         order: &NewOrder,
         status: LedgerStatus,
-        ended: &Ended,
+        ended: &FinalResult,
     ) -> Result<Option<LedgerEntry>> {
         self.verify_given_up(&order.client, &order.key).await?;
         sqlx::query(sql!("ledger_close"))
@@ -45,7 +45,7 @@ impl LedgerWork<'_, '_> {
         Ok(row.map(|row| row.entry))
     }
 
-    /// Fails those of these rows that never came back with a result in time; answers how many.
+    /// Fails those of these rows without a result in time; returns how many.
     pub(super) async fn give_up(&mut self, ledger_rows: &[i64]) -> Result<u64> {
         if ledger_rows.is_empty() {
             return Ok(0);
@@ -58,12 +58,12 @@ impl LedgerWork<'_, '_> {
         Ok(done.rows_affected())
     }
 
-    /// A row, failed if its order's time within a request is over.
+    /// A row; failed if its order's time within a request is over.
     pub(super) async fn verify_given_up(
         &mut self,
         client: &Client,
         key: &OrderKey,
-    ) -> Result<Option<Verified>> {
+    ) -> Result<Option<VerifiedOrder>> {
         let mut found = ledger::one(&mut *self.connection, client, key).await?;
         if let Some(row) = found.as_ref().filter(|row| row.is_given_up(self.now)) {
             self.give_up(&[row.ledger_row]).await?;
@@ -72,7 +72,7 @@ impl LedgerWork<'_, '_> {
         Ok(found.map(|row| row.verified(self.now)))
     }
 
-    /// Takes what is left of a day's quota, up to `want`.
+    /// Takes up to `want` calls of a daily quota.
     pub(super) async fn take_quota(
         &mut self,
         client: &Client,

@@ -1,4 +1,4 @@
-//! The ledger says of every order what became of its message.
+//! Checks that the ledger agrees with the messages.
 
 use consign_kernel::MessageId;
 use consign_sqlite::extension::{Findings, Result};
@@ -13,14 +13,14 @@ pub(super) async fn examine(
     let found: Vec<(i64, Option<String>, String)> = sqlx::query_as(sql!("doctor_orders"))
         .fetch_all(&mut *connection)
         .await?;
-    for (id, says, is_so) in found {
+    for (id, status, expected) in found {
         let message = Some(MessageId(id));
-        match says {
-            Some(says) => report.add(
+        match status {
+            Some(status) => report.add(
                 "order_disagrees",
-                format!("the ledger says {says} of the order of message {id}, which should be {is_so}"),
+                format!("the ledger has the order of message {id} as {status}; expected {expected}"),
                 format!(
-                    "look at `consign show {id}` and ask the broker what became of it, then set \
+                    "run `consign show {id}`, check the order's state at the broker, then set \
                      status, http_status and response_payload_json in idempo_ledger for outbox_id \
                      {id}"
                 ),
@@ -29,8 +29,8 @@ pub(super) async fn examine(
             None => report.add(
                 "order_not_in_ledger",
                 format!("message {id} of queue orders has no row in the ledger"),
-                "restore idempo_ledger from a backup; if nobody ordered it, leave it to the worker, \
-                 which does not send it",
+                "restore idempo_ledger from a backup; if the order is not genuine, do nothing: the worker \
+                 does not send it",
                 message,
             ),
         }
@@ -41,8 +41,10 @@ pub(super) async fn examine(
     for (client, key, id) in orphans {
         report.add(
             "order_message_missing",
-            format!("the ledger's row of {client}/{key} is for message {id}, which does not exist"),
-            "restore message from a backup, or delete the row: its key is free then",
+            format!(
+                "the ledger row of {client}/{key} refers to message {id}, which does not exist"
+            ),
+            "restore message from a backup, or delete the row, which frees its key",
             Some(MessageId(id)),
         );
     }

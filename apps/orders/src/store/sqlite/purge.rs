@@ -1,19 +1,19 @@
-//! Purging: rows past their time go with their finished messages, and an audit entry says so.
+//! Purges expired rows with their finished messages, under an audit entry.
 
 use consign_kernel::{By, Error, MessageId, QueueName};
 use consign_sqlite::extension::{Result, rows};
 use sqlx::Row as _;
 
 use super::{LedgerWork, rows::parsed, sql};
-use crate::{PurgeReport, QUEUE, Restless};
+use crate::{ConflictingKey, PurgeReport, QUEUE};
 
-/// Rows removed by one purge at most: other writers wait while it lasts.
+/// Maximum rows of one purge: other writers wait while it runs.
 const LIMIT_MAX: u32 = 10_000;
-/// The kernel's limit, less what the numbers need.
+/// The kernel's limit, less the space for the numbers.
 const REASON_BYTES_MAX: usize = 4_000;
 
-/// A row that may go.
-struct Past {
+/// A row that can be purged.
+struct PurgeCandidate {
     ledger_row: i64,
     client: String,
     key: String,
@@ -22,7 +22,7 @@ struct Past {
     conflicts: u64,
 }
 
-/// The numbers are added to the reason, which must still be one.
+/// The numbers are appended to the reason, which must stay within its limit.
 fn validate(limit: u32, by: &By) -> consign_kernel::Result<()> {
     by.validate()?;
     if !(1..=LIMIT_MAX).contains(&limit) {
@@ -60,7 +60,7 @@ impl LedgerWork<'_, '_> {
             !row.has_succeeded && row.conflicts > 0 && row.conflicts >= conflicts_min
         });
         let restless = restless.map(|row| {
-            Ok(Restless {
+            Ok(ConflictingKey {
                 client: parsed(&row.client)?,
                 key: parsed(&row.key)?,
                 conflicts: row.conflicts,
@@ -87,14 +87,14 @@ impl LedgerWork<'_, '_> {
         Ok(report)
     }
 
-    async fn past(&mut self, limit: i64) -> Result<Vec<Past>> {
+    async fn past(&mut self, limit: i64) -> Result<Vec<PurgeCandidate>> {
         let found = sqlx::query(sql!("ledger_past"))
             .bind(rows::micros(self.now))
             .bind(limit)
             .fetch_all(&mut *self.connection)
             .await?;
         let past = |row: &sqlx::sqlite::SqliteRow| {
-            Ok(Past {
+            Ok(PurgeCandidate {
                 ledger_row: row.try_get("ledger_row")?,
                 client: row.try_get("client")?,
                 key: row.try_get("idempotency_key")?,
@@ -115,7 +115,12 @@ impl LedgerWork<'_, '_> {
     }
 
     /// Removes rows of the ledger and their messages, under an audit entry with the numbers.
-    async fn remove(&mut self, past: &[Past], report: &PurgeReport, by: &By) -> Result<()> {
+    async fn remove(
+        &mut self,
+        past: &[PurgeCandidate],
+        report: &PurgeReport,
+        by: &By,
+    ) -> Result<()> {
         let ledger_rows = past.iter().map(|row| row.ledger_row);
         sqlx::query(sql!("purge_ledger"))
             .bind(rows::array(ledger_rows))

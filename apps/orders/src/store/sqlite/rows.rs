@@ -8,27 +8,29 @@ use jiff::Timestamp;
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 
 use super::sql;
-use crate::{Client, LedgerEntry, LedgerFilter, LedgerStatus, OrderKey, Sent, Verified};
+use crate::{
+    Client, LedgerEntry, LedgerFilter, LedgerStatus, OrderKey, SentAmounts, VerifiedOrder,
+};
 
-/// A row, and until when its order may be under way within a request.
+/// A row, and until when its order may be sent within a request.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    /// Where SQLite keeps it, within one transaction.
+    /// SQLite's rowid, valid within one transaction.
     pub(super) ledger_row: i64,
     pub(super) entry: LedgerEntry,
     give_up_at: Option<Timestamp>,
 }
 
 impl Row {
-    /// Whether the order was sent within a request that will not come back with a result.
+    /// Whether the order was sent within a request that ended without a result.
     pub(super) fn is_given_up(&self, now: Timestamp) -> bool {
         self.entry.status == LedgerStatus::Accepted
             && self.give_up_at.is_some_and(|give_up_at| give_up_at <= now)
     }
 
-    pub(super) fn verified(self, now: Timestamp) -> Verified {
+    pub(super) fn verified(self, now: Timestamp) -> VerifiedOrder {
         let order_expires_at = self.entry.order_expires_at;
-        Verified {
+        VerifiedOrder {
             entry: self.entry,
             is_expired: order_expires_at.is_some_and(|at| at <= now),
         }
@@ -59,7 +61,7 @@ impl Row {
             conflicts: row.try_get::<i64, _>("conflicts")?.unsigned_abs(),
             sent: row
                 .try_get::<Option<&str>, _>("sent")?
-                .and_then(Sent::of_order),
+                .and_then(SentAmounts::of_order),
         };
         Ok(Self {
             ledger_row: row.try_get("ledger_row")?,
@@ -69,17 +71,17 @@ impl Row {
     }
 }
 
-/// A client's name or a key that was accepted once.
+/// Parses a stored client name or key.
 pub(super) fn parsed<T: std::str::FromStr<Err = consign_kernel::Error>>(text: &str) -> Result<T> {
     text.parse()
-        .map_err(|error| Failure::corrupt(format!("the ledger holds {text:?}: {error}")))
+        .map_err(|error| Failure::corrupt(format!("invalid text {text:?} in the ledger: {error}")))
 }
 
 fn status(word: &str) -> Result<LedgerStatus> {
     STATUSES
         .into_iter()
         .find(|status| status.as_str() == word)
-        .ok_or_else(|| Failure::corrupt(format!("{word:?} is not a status of the ledger")))
+        .ok_or_else(|| Failure::corrupt(format!("unknown ledger status {word:?}")))
 }
 
 const STATUSES: [LedgerStatus; 3] = [
@@ -88,7 +90,7 @@ const STATUSES: [LedgerStatus; 3] = [
     LedgerStatus::Failed,
 ];
 
-/// A key as statements take it.
+/// A key as statement parameters.
 pub(super) type Key<'k> = (&'k str, &'k str);
 
 /// The row of a key.
@@ -101,7 +103,7 @@ pub(super) async fn one(
     Ok(found.into_iter().next())
 }
 
-/// The rows of these keys, as far as there are any.
+/// The rows of these keys, where they exist.
 pub(super) async fn some(connection: &mut SqliteConnection, keys: &[Key<'_>]) -> Result<Vec<Row>> {
     let found = sqlx::query(sql!("ledger_keys"))
         .bind(rows::json(&keys))

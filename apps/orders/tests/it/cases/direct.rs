@@ -1,17 +1,17 @@
-//! Orders sent within the request (O-23): a row without a message.
+//! Orders sent within the request: a row without a message.
 
 use consign_conformance::stage::{after, refused, s};
-use consign_orders::{Accepted, LedgerEntry, LedgerStatus};
+use consign_orders::{AcceptResult, LedgerEntry, LedgerStatus};
 use serde_json::Value;
 
 use super::LedgerHarness;
-use super::desk::{Desk, TTL, digest, ended, is_conflict, is_same, order, twisted};
+use super::fixture::{OrdersFixture, TTL, digest, ended, is_conflict, is_same, order, twisted};
 
 pub(crate) async fn a_direct_order_has_no_message(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
-    let now = desk.stage.now().await;
+    let fixture = OrdersFixture::new(harness).await;
+    let now = fixture.stage.now().await;
     let order = order("key-0001");
-    let answer = desk.ledger.open_direct(&order, s(5)).await;
+    let answer = fixture.ledger.open_direct(&order, s(5)).await;
     let answer = answer.expect("open_direct answers");
     let expected = LedgerEntry {
         client: order.client.clone(),
@@ -29,36 +29,36 @@ pub(crate) async fn a_direct_order_has_no_message(harness: &dyn LedgerHarness) {
         conflicts: 0,
         sent: None,
     };
-    assert_eq!(answer, Accepted::New(expected.clone()));
-    assert_eq!(desk.entry(&order).await, expected);
-    assert_eq!(desk.message_count().await, 0);
-    // Either way of accepting knows the other's keys.
-    assert!(is_same(&desk.accept_one(&order).await));
-    let again = desk.ledger.open_direct(&order, s(5)).await;
+    assert_eq!(answer, AcceptResult::New(expected.clone()));
+    assert_eq!(fixture.entry(&order).await, expected);
+    assert_eq!(fixture.message_count().await, 0);
+    // Both ways of accepting share their keys.
+    assert!(is_same(&fixture.accept_one(&order).await));
+    let again = fixture.ledger.open_direct(&order, s(5)).await;
     assert!(is_same(&again.expect("open_direct answers")));
-    let other = desk.ledger.open_direct(&twisted(&order), s(5)).await;
+    let other = fixture.ledger.open_direct(&twisted(&order), s(5)).await;
     assert!(is_conflict(&other.expect("open_direct answers")));
-    assert_eq!(desk.entry(&order).await.conflicts, 1);
-    assert_eq!(desk.message_count().await, 0);
+    assert_eq!(fixture.entry(&order).await.conflicts, 1);
+    assert_eq!(fixture.message_count().await, 0);
     for give_up_after in [s(0), s(2 * 86_400)] {
-        let answer = desk.ledger.open_direct(&order, give_up_after).await;
+        let answer = fixture.ledger.open_direct(&order, give_up_after).await;
         refused(answer, "invalid_input");
     }
 }
 
-/// Succeeded and failed are final (O-15).
+/// Succeeded and failed are final.
 pub(crate) async fn a_direct_order_is_closed_once(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     for (of, status, http_status, word) in [
         ("key-0001", LedgerStatus::Succeeded, 200, "ok"),
         ("key-0002", LedgerStatus::Failed, 400, "error"),
     ] {
         let order = order(of);
-        let opened = desk.ledger.open_direct(&order, s(5)).await;
+        let opened = fixture.ledger.open_direct(&order, s(5)).await;
         let opened = opened.expect("open_direct answers").entry().clone();
-        desk.stage.advance(s(1)).await;
+        fixture.stage.advance(s(1)).await;
         let ended = ended(http_status, word);
-        let closed = desk.ledger.close_direct(&order, status, &ended).await;
+        let closed = fixture.ledger.close_direct(&order, status, &ended).await;
         let expected = LedgerEntry {
             result_digest: Some(ended.result_digest.clone()),
             status,
@@ -67,28 +67,28 @@ pub(crate) async fn a_direct_order_is_closed_once(harness: &dyn LedgerHarness) {
             ..opened
         };
         assert_eq!(closed.expect("close answers"), Some(expected.clone()));
-        assert_eq!(desk.entry(&order).await, expected, "byte by byte");
+        assert_eq!(fixture.entry(&order).await, expected, "byte by byte");
         for again in [LedgerStatus::Succeeded, LedgerStatus::Failed] {
-            let late = super::desk::ended(504, "late");
-            let answer = desk.ledger.close_direct(&order, again, &late).await;
+            let late = super::fixture::ended(504, "late");
+            let answer = fixture.ledger.close_direct(&order, again, &late).await;
             assert_eq!(answer.expect("close answers"), Some(expected.clone()));
         }
-        desk.stage.advance(s(3_600)).await;
-        assert_eq!(desk.entry(&order).await, expected, "nothing to give up");
+        fixture.stage.advance(s(3_600)).await;
+        assert_eq!(fixture.entry(&order).await, expected, "nothing to give up");
     }
 }
 
 pub(crate) async fn a_direct_order_is_closed_only_under_its_own_digest(
     harness: &dyn LedgerHarness,
 ) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let order = order("key-0001");
     let ok = (LedgerStatus::Succeeded, ended(200, "ok"));
-    let nobody = desk.ledger.close_direct(&order, ok.0, &ok.1).await;
+    let nobody = fixture.ledger.close_direct(&order, ok.0, &ok.1).await;
     assert_eq!(nobody.expect("close answers"), None, "a free key");
-    let opened = desk.ledger.open_direct(&order, s(5)).await;
+    let opened = fixture.ledger.open_direct(&order, s(5)).await;
     let opened = opened.expect("open_direct answers").entry().clone();
-    let other = desk
+    let other = fixture
         .ledger
         .close_direct(&twisted(&order), ok.0, &ok.1)
         .await;
@@ -97,42 +97,45 @@ pub(crate) async fn a_direct_order_is_closed_only_under_its_own_digest(
         (LedgerStatus::Accepted, ok.1.clone()),
         (ok.0, ended(99, "ok")),
     ] {
-        let answer = desk.ledger.close_direct(&order, status, &ended).await;
+        let answer = fixture.ledger.close_direct(&order, status, &ended).await;
         refused(answer, "invalid_input");
     }
-    assert_eq!(desk.entry(&order).await, opened);
+    assert_eq!(fixture.entry(&order).await, opened);
     // An order on its way through the outbox is not closed by hand.
-    let queued = super::desk::order("key-0002");
-    desk.enter(&queued).await;
-    let before = desk.entry(&queued).await;
-    let answer = desk.ledger.close_direct(&queued, ok.0, &ok.1).await;
+    let queued = super::fixture::order("key-0002");
+    fixture.enter(&queued).await;
+    let before = fixture.entry(&queued).await;
+    let answer = fixture.ledger.close_direct(&queued, ok.0, &ok.1).await;
     assert_eq!(answer.expect("close answers"), Some(before));
-    let closed = desk.ledger.close_direct(&order, ok.0, &ok.1).await;
+    let closed = fixture.ledger.close_direct(&order, ok.0, &ok.1).await;
     let closed = closed.expect("close answers").expect("a row");
     assert_eq!(closed.status, LedgerStatus::Succeeded);
 }
 
-/// However it is asked for: by key, by a worker, by handing it in again.
+/// In every operation: a read, a worker's check, a repeated acceptance.
 pub(crate) async fn a_direct_order_without_a_result_is_given_up(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let orders = ["key-0001", "key-0002", "key-0003", "key-0004"].map(order);
     for order in &orders {
-        let opened = desk.ledger.open_direct(order, s(5)).await;
+        let opened = fixture.ledger.open_direct(order, s(5)).await;
         opened.expect("open_direct answers");
     }
-    desk.stage.advance(s(4)).await;
-    assert_eq!(desk.entry(&orders[0]).await.status, LedgerStatus::Accepted);
-    desk.stage.advance(s(1)).await;
+    fixture.stage.advance(s(4)).await;
+    assert_eq!(
+        fixture.entry(&orders[0]).await.status,
+        LedgerStatus::Accepted
+    );
+    fixture.stage.advance(s(1)).await;
     let [asked, verified, repeated, reopened] = &orders;
     let answers = [
-        desk.entry(asked).await,
+        fixture.entry(asked).await,
         {
-            let answer = desk.ledger.verify(&verified.client, &verified.key).await;
+            let answer = fixture.ledger.verify(&verified.client, &verified.key).await;
             answer.expect("verify answers").expect("a row").entry
         },
-        desk.accept_one(repeated).await.entry().clone(),
+        fixture.accept_one(repeated).await.entry().clone(),
         {
-            let answer = desk.ledger.open_direct(reopened, s(5)).await;
+            let answer = fixture.ledger.open_direct(reopened, s(5)).await;
             answer.expect("open_direct answers").entry().clone()
         },
     ];
@@ -145,19 +148,19 @@ pub(crate) async fn a_direct_order_without_a_result_is_given_up(harness: &dyn Le
         assert_eq!(body["reason_code"], "BROKER_TIMEOUT");
         assert_eq!(body["order_id"], "ord-1");
         assert_eq!(body["idempotency_key"], order.key.as_str());
-        assert_eq!(desk.entry(order).await, answer, "and stays so");
+        assert_eq!(fixture.entry(order).await, answer, "and stays so");
     }
-    assert_eq!(desk.message_count().await, 0);
+    assert_eq!(fixture.message_count().await, 0);
 }
 
 pub(crate) async fn a_result_after_giving_up_changes_nothing(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let order = order("key-0001");
-    let opened = desk.ledger.open_direct(&order, s(5)).await;
+    let opened = fixture.ledger.open_direct(&order, s(5)).await;
     opened.expect("open_direct answers");
-    desk.stage.advance(s(5)).await;
+    fixture.stage.advance(s(5)).await;
     let ok = ended(200, "ok");
-    let answer = desk
+    let answer = fixture
         .ledger
         .close_direct(&order, LedgerStatus::Succeeded, &ok);
     let answer = answer.await.expect("close answers").expect("a row");
@@ -165,5 +168,5 @@ pub(crate) async fn a_result_after_giving_up_changes_nothing(harness: &dyn Ledge
         (answer.status, answer.http_status),
         (LedgerStatus::Failed, 504)
     );
-    assert_eq!(desk.entry(&order).await, answer);
+    assert_eq!(fixture.entry(&order).await, answer);
 }

@@ -1,4 +1,4 @@
-//! An order that may have been executed is never told to have failed for certain (O-08, CO-33).
+//! An order that may have been executed is never reported as certainly failed.
 
 use consign_conformance::stage::{s, settled};
 use consign_kernel::{MessageId, Outcome, Report, StateKind};
@@ -6,60 +6,60 @@ use consign_orders::{LedgerStatus::Failed, NewOrder};
 use serde_json::Value;
 
 use super::LedgerHarness;
-use super::desk::{Desk, ended, order, report};
+use super::fixture::{OrdersFixture, ended, order, report};
 
 /// What happens to an order in one lease.
 #[derive(Clone, Copy, Debug)]
-enum Turn {
+enum AttemptScript {
     /// Its worker reports this, with an end of this status.
-    Says(Outcome, &'static str, u16),
+    Reports(Outcome, &'static str, u16),
     /// Its worker reports this, and nothing that could be read.
-    Mumbles(Outcome),
+    ReportsNothing(Outcome),
     /// Its worker is lost before it begins to send.
     Lost,
     /// Its worker is lost after it began to send.
     LostSending,
 }
 
-use Turn::{Lost, LostSending, Mumbles, Says};
+use AttemptScript::{Lost, LostSending, Reports, ReportsNothing};
 
-const UNSURE: Turn = Says(Outcome::Uncertain, "BROKER_TIMEOUT", 504);
+const UNSURE: AttemptScript = Reports(Outcome::Uncertain, "BROKER_TIMEOUT", 504);
 /// A send that certainly did nothing, about an order that perhaps was executed before.
-const STILL_UNSURE: Turn = Says(Outcome::Uncertain, "BROKER_DOWN", 503);
-const DOWN: Turn = Says(Outcome::Retry, "BROKER_DOWN", 503);
-const REJECTED: Turn = Says(Outcome::Dead, "BROKER_REJECTED", 400);
+const STILL_UNSURE: AttemptScript = Reports(Outcome::Uncertain, "BROKER_DOWN", 503);
+const DOWN: AttemptScript = Reports(Outcome::Retry, "BROKER_DOWN", 503);
+const REJECTED: AttemptScript = Reports(Outcome::Dead, "BROKER_REJECTED", 400);
 
-async fn play(desk: &Desk<'_>, id: MessageId, turn: Turn) {
-    let lease = desk.claim(id).await;
+async fn play(fixture: &OrdersFixture<'_>, id: MessageId, turn: AttemptScript) {
+    let lease = fixture.claim(id).await;
     match turn {
-        Says(outcome, code, http_status) => {
+        Reports(outcome, code, http_status) => {
             let report = report(id, outcome, code, &ended(http_status, "error"));
-            settled(desk.stage.settle(&lease, &[report]).await);
+            settled(fixture.stage.settle(&lease, &[report]).await);
         }
-        Mumbles(outcome) => {
+        ReportsNothing(outcome) => {
             let report = Report::new(id, outcome);
-            settled(desk.stage.settle(&lease, &[report]).await);
+            settled(fixture.stage.settle(&lease, &[report]).await);
         }
-        Lost => desk.stage.crash().await,
+        Lost => fixture.stage.crash().await,
         LostSending => {
-            let begun = desk.stage.store.begin(lease.token, &[id]).await;
+            let begun = fixture.stage.store.begin(lease.token, &[id]).await;
             begun.expect("begin answers");
-            desk.stage.crash().await;
+            fixture.stage.crash().await;
         }
     }
     // Longer than any rest of this queue.
-    desk.stage.advance(s(5)).await;
+    fixture.stage.advance(s(5)).await;
 }
 
 /// An order that died after these turns, and the status it ended with.
-async fn died(desk: &Desk<'_>, of: &str, turns: &[Turn]) -> (NewOrder, u16) {
+async fn died(fixture: &OrdersFixture<'_>, of: &str, turns: &[AttemptScript]) -> (NewOrder, u16) {
     let order = order(of);
-    let id = desk.enter(&order).await;
+    let id = fixture.enter(&order).await;
     for turn in turns {
-        play(desk, id, *turn).await;
+        play(fixture, id, *turn).await;
     }
-    assert_eq!(desk.stage.kind(id).await, StateKind::Dead, "{turns:?}");
-    let (status, http_status, _) = desk.glance(&order).await;
+    assert_eq!(fixture.stage.kind(id).await, StateKind::Dead, "{turns:?}");
+    let (status, http_status, _) = fixture.glance(&order).await;
     assert_eq!(status, Failed, "{turns:?}");
     (order, http_status)
 }
@@ -67,25 +67,28 @@ async fn died(desk: &Desk<'_>, of: &str, turns: &[Turn]) -> (NewOrder, u16) {
 pub(crate) async fn an_order_that_dies_in_doubt_may_have_been_executed(
     harness: &dyn LedgerHarness,
 ) {
-    let desk = Desk::new(harness).await;
-    let table: [&[Turn]; 7] = [
+    let fixture = OrdersFixture::new(harness).await;
+    let table: [&[AttemptScript]; 7] = [
         &[UNSURE, STILL_UNSURE, STILL_UNSURE],
         &[DOWN, DOWN, STILL_UNSURE],
         &[
             UNSURE,
-            Mumbles(Outcome::Uncertain),
-            Mumbles(Outcome::Uncertain),
+            ReportsNothing(Outcome::Uncertain),
+            ReportsNothing(Outcome::Uncertain),
         ],
         &[DOWN, DOWN, LostSending],
         &[DOWN, LostSending, Lost],
         &[UNSURE, Lost, Lost],
-        &[UNSURE, Mumbles(Outcome::Dead)],
+        &[UNSURE, ReportsNothing(Outcome::Dead)],
     ];
     for (n, turns) in table.into_iter().enumerate() {
-        let (order, http_status) = died(&desk, &format!("key-{n:04}"), turns).await;
+        let (order, http_status) = died(&fixture, &format!("key-{n:04}"), turns).await;
         assert_eq!(http_status, 504, "{turns:?}");
-        let entry = desk.entry(&order).await;
-        assert_eq!(entry.result_digest, None, "{turns:?}: no adapter said this");
+        let entry = fixture.entry(&order).await;
+        assert_eq!(
+            entry.result_digest, None,
+            "{turns:?}: no adapter reported this"
+        );
         let body: Value = serde_json::from_str(&entry.response.expect("an answer")).expect("JSON");
         for (field, value) in [
             ("status", "error"),
@@ -100,30 +103,28 @@ pub(crate) async fn an_order_that_dies_in_doubt_may_have_been_executed(
     }
 }
 
-pub(crate) async fn a_doubt_in_the_sinks_own_words_is_kept_as_it_is(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
-    let (order, _) = died(&desk, "key-0001", &[DOWN, DOWN, UNSURE]).await;
-    let said = ended(504, "error");
-    let body = Some(said.exec_result);
-    assert_eq!(desk.glance(&order).await, (Failed, 504, body));
-    let digest = desk.entry(&order).await.result_digest;
-    assert_eq!(digest, Some(said.result_digest));
+pub(crate) async fn a_doubt_that_the_sink_reports_is_stored_unchanged(harness: &dyn LedgerHarness) {
+    let fixture = OrdersFixture::new(harness).await;
+    let (order, _) = died(&fixture, "key-0001", &[DOWN, DOWN, UNSURE]).await;
+    let expected = ended(504, "error");
+    let body = Some(expected.exec_result);
+    assert_eq!(fixture.glance(&order).await, (Failed, 504, body));
+    let digest = fixture.entry(&order).await.result_digest;
+    assert_eq!(digest, Some(expected.result_digest));
 }
 
-/// A doubt is over where the sink has found out, and says so.
-pub(crate) async fn a_certain_end_is_told_as_it_is_whatever_was_in_doubt_before(
-    harness: &dyn LedgerHarness,
-) {
-    let desk = Desk::new(harness).await;
-    let table: [(&[Turn], u16); 5] = [
+/// A doubt ends when the sink reports a certain outcome.
+pub(crate) async fn a_certain_end_replaces_an_earlier_doubt(harness: &dyn LedgerHarness) {
+    let fixture = OrdersFixture::new(harness).await;
+    let table: [(&[AttemptScript], u16); 5] = [
         (&[UNSURE, REJECTED], 400),
         (&[LostSending, REJECTED], 400),
         (&[UNSURE, DOWN, DOWN], 503),
         (&[DOWN, DOWN, DOWN], 503),
-        (&[Mumbles(Outcome::Dead)], 500),
+        (&[ReportsNothing(Outcome::Dead)], 500),
     ];
     for (n, (turns, http_status)) in table.into_iter().enumerate() {
-        let (_, found) = died(&desk, &format!("key-{n:04}"), turns).await;
+        let (_, found) = died(&fixture, &format!("key-{n:04}"), turns).await;
         assert_eq!(found, http_status, "{turns:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The ledger follows the message (O-07, O-10 to O-15, W-102 to W-105).
+//! The ledger follows the message.
 
 use consign_conformance::stage::{self, after, by, ids, policy, refused, s, settled};
 use consign_kernel::{Outcome, RedrivePlan, Report, Resolution, SettleAnswer, StateKind};
@@ -6,13 +6,13 @@ use consign_orders::{ExecResult, ExecStatus, LedgerEntry, LedgerStatus, NewOrder
 use serde_json::{Value, json};
 
 use super::LedgerHarness;
-use super::desk::{Desk, TTL, ended, holding, order, real_order, report};
+use super::fixture::{OrdersFixture, TTL, ended, holding, order, real_order, report};
 
 use LedgerStatus::{Accepted, Failed, Succeeded};
 
-/// O-01, O-11: whatever the last word is, the row has it in the same moment.
+/// Whatever the last word is, the row has it in the same moment.
 pub(crate) async fn every_end_of_a_message_is_the_end_of_its_order(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     for (n, (outcome, code, http_status, word, status)) in [
         (Outcome::Delivered, "EXECUTED", 200, "ok", Succeeded),
         (Outcome::Dead, "BROKER_REJECTED", 400, "error", Failed),
@@ -23,11 +23,11 @@ pub(crate) async fn every_end_of_a_message_is_the_end_of_its_order(harness: &dyn
     .enumerate()
     {
         let order = order(&format!("key-{n:04}"));
-        let id = desk.enter(&order).await;
-        let before = desk.entry(&order).await;
-        desk.stage.advance(s(1)).await;
+        let id = fixture.enter(&order).await;
+        let before = fixture.entry(&order).await;
+        fixture.stage.advance(s(1)).await;
         let ended = ended(http_status, word);
-        desk.settle(id, outcome, code, &ended).await;
+        fixture.settle(id, outcome, code, &ended).await;
         let expected = LedgerEntry {
             result_digest: Some(ended.result_digest),
             status,
@@ -35,46 +35,48 @@ pub(crate) async fn every_end_of_a_message_is_the_end_of_its_order(harness: &dyn
             http_status,
             ..before
         };
-        assert_eq!(desk.entry(&order).await, expected, "{code}");
+        assert_eq!(fixture.entry(&order).await, expected, "{code}");
     }
 }
 
-/// O-07, O-10, W-102, W-104: the cap is the queue's.
+/// The cap is the queue's.
 pub(crate) async fn a_failure_that_will_be_retried_leaves_the_order_accepted(
     harness: &dyn LedgerHarness,
 ) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let order = order("key-0001");
-    let id = desk.enter(&order).await;
-    let before = desk.entry(&order).await;
+    let id = fixture.enter(&order).await;
+    let before = fixture.entry(&order).await;
     let timeout = ended(504, "error");
     for rest in [1, 2] {
-        desk.settle(id, Outcome::Retry, "BROKER_TIMEOUT", &timeout)
+        fixture
+            .settle(id, Outcome::Retry, "BROKER_TIMEOUT", &timeout)
             .await;
-        assert_eq!(desk.entry(&order).await, before, "to be tried again");
-        desk.stage.advance(s(rest)).await;
+        assert_eq!(fixture.entry(&order).await, before, "to be tried again");
+        fixture.stage.advance(s(rest)).await;
     }
-    desk.settle(id, Outcome::Retry, "BROKER_TIMEOUT", &timeout)
+    fixture
+        .settle(id, Outcome::Retry, "BROKER_TIMEOUT", &timeout)
         .await;
-    assert_eq!(desk.stage.kind(id).await, StateKind::Dead);
+    assert_eq!(fixture.stage.kind(id).await, StateKind::Dead);
     let body = timeout.exec_result;
-    assert_eq!(desk.glance(&order).await, (Failed, 504, Some(body)));
+    assert_eq!(fixture.glance(&order).await, (Failed, 504, Some(body)));
 }
 
-/// O-16: nobody was there to say how it ended.
+/// No result was reported.
 pub(crate) async fn an_order_whose_lease_ends_for_the_last_time_fails(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let order = order("key-0001");
-    let id = desk.enter(&order).await;
+    let id = fixture.enter(&order).await;
     for lost in 1..=3 {
-        assert_eq!(desk.entry(&order).await.status, Accepted, "loss {lost}");
-        desk.claim(id).await;
-        desk.stage.crash().await;
+        assert_eq!(fixture.entry(&order).await.status, Accepted, "loss {lost}");
+        fixture.claim(id).await;
+        fixture.stage.crash().await;
     }
-    assert_eq!(desk.stage.kind(id).await, StateKind::Dead);
-    let entry = desk.entry(&order).await;
+    assert_eq!(fixture.stage.kind(id).await, StateKind::Dead);
+    let entry = fixture.entry(&order).await;
     assert_eq!((entry.status, entry.http_status), (Failed, 500));
-    assert_eq!(entry.result_digest, None, "no adapter said anything");
+    assert_eq!(entry.result_digest, None, "no adapter reported a result");
     let body: Value = serde_json::from_str(&entry.response.expect("an answer")).expect("JSON");
     for (field, value) in [
         ("status", json!("error")),
@@ -91,18 +93,22 @@ pub(crate) async fn an_order_whose_lease_ends_for_the_last_time_fails(harness: &
     }
 }
 
-/// O-08, W-103: begun and lost, then sent again under the same key.
+/// Begun and lost, then sent again under the same key.
 pub(crate) async fn an_uncertain_order_is_sent_again_and_counts_once(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let order = order("key-0001");
-    let id = desk.enter(&order).await;
-    let before = desk.entry(&order).await;
-    let lost = desk.claim(id).await;
-    let begun = desk.stage.store.begin(lost.token, &[id]).await;
+    let id = fixture.enter(&order).await;
+    let before = fixture.entry(&order).await;
+    let lost = fixture.claim(id).await;
+    let begun = fixture.stage.store.begin(lost.token, &[id]).await;
     begun.expect("begin answers");
-    desk.stage.crash().await;
-    assert_eq!(desk.entry(&order).await, before, "nobody knows yet");
-    let lease = desk.claim(id).await;
+    fixture.stage.crash().await;
+    assert_eq!(
+        fixture.entry(&order).await,
+        before,
+        "the outcome is not known yet"
+    );
+    let lease = fixture.claim(id).await;
     assert!(lease.messages[0].in_doubt);
     let unsure = report(
         id,
@@ -110,75 +116,83 @@ pub(crate) async fn an_uncertain_order_is_sent_again_and_counts_once(harness: &d
         "BROKER_TIMEOUT",
         &ended(504, "error"),
     );
-    settled(desk.stage.settle(&lease, &[unsure]).await);
-    assert_eq!(desk.entry(&order).await, before);
-    desk.stage.advance(s(2)).await;
+    settled(fixture.stage.settle(&lease, &[unsure]).await);
+    assert_eq!(fixture.entry(&order).await, before);
+    fixture.stage.advance(s(2)).await;
     let ok = ended(200, "ok");
-    desk.settle(id, Outcome::Delivered, "EXECUTED", &ok).await;
+    fixture
+        .settle(id, Outcome::Delivered, "EXECUTED", &ok)
+        .await;
     let body = ok.exec_result;
-    assert_eq!(desk.glance(&order).await, (Succeeded, 200, Some(body)));
+    assert_eq!(fixture.glance(&order).await, (Succeeded, 200, Some(body)));
 }
 
-/// W-104: as often as somebody asks for it.
+/// On every requeue.
 pub(crate) async fn a_requeued_order_is_accepted_again_with_the_same_times_to_live(
     harness: &dyn LedgerHarness,
 ) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let order = NewOrder {
         max_age: Some(s(600)),
         ..order("key-0001")
     };
-    let id = desk.enter(&order).await;
-    let first = desk.entry(&order).await;
+    let id = fixture.enter(&order).await;
+    let first = fixture.entry(&order).await;
     for _ in 0..3 {
-        desk.stage.advance(s(300)).await;
+        fixture.stage.advance(s(300)).await;
         let down = ended(503, "error");
-        desk.settle(id, Outcome::Dead, "BROKER_DOWN", &down).await;
-        assert_eq!(desk.entry(&order).await.status, Failed);
-        desk.stage.advance(s(3_600)).await;
-        let moved = desk.stage.store.requeue(&[id], &by()).await;
+        fixture
+            .settle(id, Outcome::Dead, "BROKER_DOWN", &down)
+            .await;
+        assert_eq!(fixture.entry(&order).await.status, Failed);
+        fixture.stage.advance(s(3_600)).await;
+        let moved = fixture.stage.store.requeue(&[id], &by()).await;
         moved.expect("requeue answers");
-        let now = desk.stage.now().await;
+        let now = fixture.stage.now().await;
         let expected = LedgerEntry {
             expires_at: after(now, TTL),
             order_expires_at: Some(after(now, s(600))),
             ..first.clone()
         };
-        assert_eq!(desk.entry(&order).await, expected);
-        let verified = desk.ledger.verify(&order.client, &order.key).await;
+        assert_eq!(fixture.entry(&order).await, expected);
+        let verified = fixture.ledger.verify(&order.client, &order.key).await;
         let verified = verified.expect("verify answers").expect("a row");
         assert!(!verified.is_expired, "a fresh start");
     }
-    desk.settle(id, Outcome::Delivered, "EXECUTED", &ended(200, "ok"))
+    fixture
+        .settle(id, Outcome::Delivered, "EXECUTED", &ended(200, "ok"))
         .await;
-    assert_eq!(desk.entry(&order).await.status, Succeeded);
+    assert_eq!(fixture.entry(&order).await.status, Succeeded);
     // A requeue of what is not dead moves nothing and changes nothing.
-    let before = desk.entry(&order).await;
-    let moved = desk.stage.store.requeue(&[id], &by()).await;
+    let before = fixture.entry(&order).await;
+    let moved = fixture.stage.store.requeue(&[id], &by()).await;
     moved.expect("requeue answers");
-    assert_eq!(desk.entry(&order).await, before);
+    assert_eq!(fixture.entry(&order).await, before);
 }
 
 pub(crate) async fn a_redrive_brings_orders_back_too(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
-    let orders = [desk.failed("key-0001").await, desk.failed("key-0002").await];
+    let fixture = OrdersFixture::new(harness).await;
+    let orders = [
+        fixture.failed("key-0001").await,
+        fixture.failed("key-0002").await,
+    ];
     let plan = RedrivePlan {
         queue: Some(stage::queue("orders")),
         ..RedrivePlan::default()
     };
-    let started = desk.stage.store.start_redrive(&plan, &by()).await;
+    let started = fixture.stage.store.start_redrive(&plan, &by()).await;
     started.expect("start_redrive answers");
-    assert_eq!(desk.entry(&orders[0]).await.status, Failed);
-    let stepped = desk.stage.store.step_redrive(100).await;
+    assert_eq!(fixture.entry(&orders[0]).await.status, Failed);
+    let stepped = fixture.stage.store.step_redrive(100).await;
     stepped.expect("step_redrive answers");
     for order in &orders {
-        assert_eq!(desk.glance(order).await, (Accepted, 201, None));
+        assert_eq!(fixture.glance(order).await, (Accepted, 201, None));
     }
 }
 
-/// CO-55: what a person finds out about an order whose outcome nobody knew.
+/// Resolutions of an order with an unknown outcome.
 pub(crate) async fn a_held_order_is_resolved_either_way(harness: &dyn LedgerHarness) {
-    let desk = Desk::with(harness, holding()).await;
+    let fixture = OrdersFixture::with(harness, holding()).await;
     for (n, (resolution, http_status, reason)) in [
         (Resolution::Dead, 400, "BROKER_REJECTED"),
         (Resolution::Unknown, 504, "BROKER_TIMEOUT"),
@@ -187,10 +201,10 @@ pub(crate) async fn a_held_order_is_resolved_either_way(harness: &dyn LedgerHarn
     .enumerate()
     {
         let order = order(&format!("key-{n:04}"));
-        let id = desk.in_doubt(&order).await;
-        let moved = desk.stage.store.resolve(&[id], &resolution, &by()).await;
+        let id = fixture.in_doubt(&order).await;
+        let moved = fixture.stage.store.resolve(&[id], &resolution, &by()).await;
         moved.expect("resolve answers");
-        let entry = desk.entry(&order).await;
+        let entry = fixture.entry(&order).await;
         assert_eq!((entry.status, entry.http_status), (Failed, http_status));
         assert_eq!(entry.result_digest, None, "a person is no adapter");
         let body: Value = serde_json::from_str(&entry.response.expect("an answer")).expect("JSON");
@@ -200,21 +214,21 @@ pub(crate) async fn a_held_order_is_resolved_either_way(harness: &dyn LedgerHarn
     }
 }
 
-/// A settle that says no more than that it was delivered, by hand or by another worker.
+/// A settle as delivered without a result, by hand or by another worker.
 pub(crate) async fn a_delivery_without_a_result_is_the_end_of_its_order(
     harness: &dyn LedgerHarness,
 ) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let order = real_order("key-0001", "");
-    let id = desk.enter(&order).await;
-    let lease = desk.stage.claim(1).await;
+    let id = fixture.enter(&order).await;
+    let lease = fixture.stage.claim(1).await;
     let report = Report {
         code: Some("BY_HAND".to_owned()),
         ..Report::new(id, Outcome::Delivered)
     };
-    let settled = desk.stage.store.settle(lease.token, &[report]).await;
+    let settled = fixture.stage.store.settle(lease.token, &[report]).await;
     settled.expect("settle answers");
-    let entry = desk.entry(&order).await;
+    let entry = fixture.entry(&order).await;
     assert_eq!((entry.status, entry.http_status), (Succeeded, 200));
     assert_eq!((entry.result_digest, entry.sent), (None, None));
     let result = ExecResult::parse(&entry.response.expect("an answer")).expect("a result");
@@ -231,7 +245,7 @@ fn fill(px: &str, qty: &str) -> String {
     format!(r#"{{"px":{px},"qty":{qty},"ts":"2027-01-15T08:00:00.5Z"}}"#)
 }
 
-/// What a person says of an order that was executed.
+/// An operator's statement about an executed order.
 fn found(fills: &[&str], more: &str) -> Resolution {
     let fills = fills.join(",");
     Resolution::Delivered {
@@ -245,7 +259,7 @@ fn wrong_statements() -> Vec<(Resolution, &'static str)> {
     let both = [first.as_str(), second.as_str()];
     let early = first.replace("08:00:00.5", "07:58:00");
     let early_rest = early.replace("0.06", "0.04");
-    let said = |text: &str| Resolution::Delivered {
+    let statement = |text: &str| Resolution::Delivered {
         result: Some(text.to_owned()),
     };
     let of = |fills: &[String]| {
@@ -256,9 +270,9 @@ fn wrong_statements() -> Vec<(Resolution, &'static str)> {
     let nameless = format!(r#"{{"order_ref":" ","fills":[{first},{second}]}}"#);
     vec![
         (Resolution::DELIVERED, "only with its result"),
-        (said("[]"), "object"),
-        (said("{"), "JSON"),
-        (said(&nameless), "order_ref"),
+        (statement("[]"), "object"),
+        (statement("{"), "JSON"),
+        (statement(&nameless), "order_ref"),
         (more(r#","a":1,"a":2"#), "duplicate name"),
         (more(r#","colour":"red""#), "known fields: order_ref, fills"),
         (
@@ -282,26 +296,26 @@ fn wrong_statements() -> Vec<(Resolution, &'static str)> {
     ]
 }
 
-/// What was executed is known by its trades, not by a person's yes.
+/// Resolving an order as executed requires its fills.
 pub(crate) async fn an_order_is_resolved_as_executed_only_with_its_result(
     harness: &dyn LedgerHarness,
 ) {
-    let desk = Desk::with(harness, holding()).await;
+    let fixture = OrdersFixture::with(harness, holding()).await;
     let order = real_order("key-0001", r#","time_in_force":"FOK""#);
-    let id = desk.in_doubt(&order).await;
+    let id = fixture.in_doubt(&order).await;
     for (resolution, why) in wrong_statements() {
-        let answer = desk.stage.store.resolve(&[id], &resolution, &by()).await;
+        let answer = fixture.stage.store.resolve(&[id], &resolution, &by()).await;
         let error = refused(answer, "invalid_input").to_string();
         assert!(error.contains(why), "{resolution:?}: {error}");
     }
-    let glance = desk.glance(&order).await;
+    let glance = fixture.glance(&order).await;
     assert_eq!(glance, (Accepted, 201, None), "nothing was written");
 
     let (first, second) = (fill("146.123", "0.06"), fill("146.129", r#""0.04""#));
     let resolution = found(&[&first, &second], r#","avg_price":"146.1254""#);
-    let moved = desk.stage.store.resolve(&[id], &resolution, &by()).await;
+    let moved = fixture.stage.store.resolve(&[id], &resolution, &by()).await;
     moved.expect("resolve answers");
-    let entry = desk.entry(&order).await;
+    let entry = fixture.entry(&order).await;
     assert_eq!((entry.status, entry.http_status), (Succeeded, 200));
     let text = entry.response.expect("an answer");
     let result = ExecResult::parse(&text).expect("a result");
@@ -315,60 +329,64 @@ pub(crate) async fn an_order_is_resolved_as_executed_only_with_its_result(
     assert_eq!(result.idempotency_key.as_deref(), Some("key-0001"));
     let digest = Some(result.digest());
     assert_eq!(entry.result_digest, digest, "the same in both stores");
-    let last = desk.stage.history(id).await.pop().expect("an attempt");
+    let last = fixture.stage.history(id).await.pop().expect("an attempt");
     assert_eq!(last.code.as_deref(), Some("resolved"));
-    assert!(last.result.is_some(), "the attempt keeps what was said");
+    assert!(last.result.is_some(), "the attempt stores the statement");
 }
 
 /// The server stamps an order to the nanosecond; PostgreSQL keeps microseconds.
 pub(crate) async fn an_order_requested_to_the_nanosecond_is_resolved(harness: &dyn LedgerHarness) {
-    let desk = Desk::with(harness, holding()).await;
+    let fixture = OrdersFixture::with(harness, holding()).await;
     let mut order = real_order("key-0001", "");
     order.payload["order"]["requested_at"] = "2027-01-15T08:00:00.123456789Z".into();
-    let id = desk.in_doubt(&order).await;
+    let id = fixture.in_doubt(&order).await;
     let resolution = found(&[&fill("146.123", "0.1")], "");
-    let moved = desk.stage.store.resolve(&[id], &resolution, &by()).await;
+    let moved = fixture.stage.store.resolve(&[id], &resolution, &by()).await;
     moved.expect("the time of the stored order is read");
-    let entry = desk.entry(&order).await;
+    let entry = fixture.entry(&order).await;
     assert_eq!((entry.status, entry.http_status), (Succeeded, 200));
     let result = ExecResult::parse(&entry.response.expect("an answer")).expect("a result");
     assert_eq!(result.completed_at.to_string(), "2027-01-15T08:00:00.5Z");
 }
 
-/// O-12, S2 6: the row is not this message's to end.
+/// The row is not this message's to end.
 pub(crate) async fn a_conflict_code_leaves_the_order_alone(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let order = order("key-0001");
-    let id = desk.enter(&order).await;
-    let before = desk.entry(&order).await;
+    let id = fixture.enter(&order).await;
+    let before = fixture.entry(&order).await;
     let conflict = ended(409, "error");
-    desk.settle(id, Outcome::Dead, "IDEMPOTENCY_CONFLICT", &conflict)
+    fixture
+        .settle(id, Outcome::Dead, "IDEMPOTENCY_CONFLICT", &conflict)
         .await;
-    assert_eq!(desk.entry(&order).await, before, "byte by byte");
+    assert_eq!(fixture.entry(&order).await, before, "byte by byte");
     // Later than it was accepted: a fresh time to live would show.
-    desk.stage.advance(s(60)).await;
-    let moved = desk.stage.store.requeue(&[id], &by()).await;
+    fixture.stage.advance(s(60)).await;
+    let moved = fixture.stage.store.requeue(&[id], &by()).await;
     moved.expect("requeue answers");
-    assert_eq!(desk.entry(&order).await, before, "nor is it brought back");
+    assert_eq!(
+        fixture.entry(&order).await,
+        before,
+        "nor is it brought back"
+    );
 }
 
-/// O-15.
 pub(crate) async fn an_order_that_succeeded_never_changes(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
-    let order = desk.succeeded("key-0001").await;
-    let before = desk.entry(&order).await;
+    let fixture = OrdersFixture::new(harness).await;
+    let order = fixture.succeeded("key-0001").await;
+    let before = fixture.entry(&order).await;
     let id = before.outbox_id.expect("a message");
-    let moved = desk.stage.store.requeue(&[id], &by()).await;
+    let moved = fixture.stage.store.requeue(&[id], &by()).await;
     moved.expect("requeue answers");
     let failed = ended(500, "error");
-    let closed = desk.ledger.close_direct(&order, Failed, &failed).await;
+    let closed = fixture.ledger.close_direct(&order, Failed, &failed).await;
     assert_eq!(closed.expect("close answers"), Some(before.clone()));
-    assert_eq!(desk.entry(&order).await, before);
+    assert_eq!(fixture.entry(&order).await, before);
 }
 
-/// O-02, O-24: numbers, spaces and signs as the worker wrote them, from every instance.
+/// Numbers, spaces and signs as the worker wrote them, from every instance.
 pub(crate) async fn an_answer_is_read_back_byte_by_byte(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let another = harness.another_ledger().await;
     let bodies = [
         r#"{"b":1,"a":[1.0,1.00,1e400,0.1000000000000000000000000001],"b2":"A"}"#,
@@ -377,19 +395,20 @@ pub(crate) async fn an_answer_is_read_back_byte_by_byte(harness: &dyn LedgerHarn
     ];
     for (n, body) in bodies.into_iter().enumerate() {
         let order = order(&format!("key-{n:04}"));
-        let id = desk.enter(&order).await;
-        let ended = consign_orders::Ended {
+        let id = fixture.enter(&order).await;
+        let ended = consign_orders::FinalResult {
             exec_result: body.to_owned(),
             ..ended(200, "ok")
         };
-        desk.settle(id, Outcome::Delivered, "EXECUTED", &ended)
+        fixture
+            .settle(id, Outcome::Delivered, "EXECUTED", &ended)
             .await;
-        for ledger in [&desk.ledger, &another] {
+        for ledger in [&fixture.ledger, &another] {
             let entry = ledger.entry(&order.client, &order.key).await;
             let entry = entry.expect("entry answers").expect("a row");
             assert_eq!(entry.response.as_deref(), Some(body));
         }
-        let replay = desk.accept_one(&order).await;
+        let replay = fixture.accept_one(&order).await;
         assert_eq!(replay.entry().response.as_deref(), Some(body));
     }
 }
@@ -398,7 +417,7 @@ pub(crate) async fn an_answer_is_read_back_byte_by_byte(harness: &dyn LedgerHarn
 pub(crate) async fn a_result_that_cannot_be_read_does_not_stop_a_settle(
     harness: &dyn LedgerHarness,
 ) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let results = [
         None,
         Some(json!(null)),
@@ -417,15 +436,15 @@ pub(crate) async fn a_result_that_cannot_be_read_does_not_stop_a_settle(
             (Outcome::Dead, Failed, 500),
         ] {
             let order = order(&format!("key-{n:04}-{status:?}"));
-            let id = desk.enter(&order).await;
-            let lease = desk.claim(id).await;
+            let id = fixture.enter(&order).await;
+            let lease = fixture.claim(id).await;
             let report = Report {
                 code: Some("ODD".to_owned()),
                 result: result.clone(),
                 ..Report::new(id, outcome)
             };
-            settled(desk.stage.settle(&lease, &[report]).await);
-            let entry = desk.entry(&order).await;
+            settled(fixture.stage.settle(&lease, &[report]).await);
+            let entry = fixture.entry(&order).await;
             let glance = (entry.status, entry.http_status);
             assert_eq!(glance, (status, http_status), "{result:?}");
             let body = entry.response.expect("an answer to replay");
@@ -435,45 +454,49 @@ pub(crate) async fn a_result_that_cannot_be_read_does_not_stop_a_settle(
     }
 }
 
-/// O-13: only who holds the lease may speak, for the ledger too.
+/// Only the owner of the lease may settle, for the ledger too.
 pub(crate) async fn a_stale_worker_changes_no_order(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let order = order("key-0001");
-    let id = desk.enter(&order).await;
-    let stale = desk.claim(id).await;
-    desk.stage.advance(stage::TTL).await;
-    let live = desk.claim(id).await;
-    let before = desk.entry(&order).await;
+    let id = fixture.enter(&order).await;
+    let stale = fixture.claim(id).await;
+    fixture.stage.advance(stage::TTL).await;
+    let live = fixture.claim(id).await;
+    let before = fixture.entry(&order).await;
     for (outcome, code, ended) in [
         (Outcome::Delivered, "EXECUTED", ended(200, "stale")),
         (Outcome::Dead, "BROKER_REJECTED", ended(400, "stale")),
     ] {
         let report = report(id, outcome, code, &ended);
-        let answer = desk
+        let answer = fixture
             .stage
             .settle(&stale, std::slice::from_ref(&report))
             .await;
         assert_eq!(answer, SettleAnswer::LeaseLost);
-        let kept = desk.stage.store.witness(stale.token, &[report]).await;
-        kept.expect("witness answers");
-        assert_eq!(desk.entry(&order).await, before);
+        let kept = fixture
+            .stage
+            .store
+            .record_late(stale.token, &[report])
+            .await;
+        kept.expect("record_late answers");
+        assert_eq!(fixture.entry(&order).await, before);
     }
     let ok = ended(200, "ok");
     let last = report(id, Outcome::Delivered, "EXECUTED", &ok);
-    settled(desk.stage.settle(&live, &[last]).await);
+    settled(fixture.stage.settle(&live, &[last]).await);
     let body = ok.exec_result;
-    assert_eq!(desk.glance(&order).await, (Succeeded, 200, Some(body)));
+    assert_eq!(fixture.glance(&order).await, (Succeeded, 200, Some(body)));
 }
 
 /// A message of another queue with the same key and payload is no order.
 pub(crate) async fn other_queues_have_no_orders(harness: &dyn LedgerHarness) {
-    let desk = Desk::new(harness).await;
+    let fixture = OrdersFixture::new(harness).await;
     let order = order("key-0001");
-    desk.enter(&order).await;
-    let _lease = desk.stage.claim(1).await;
-    let before = desk.entry(&order).await;
-    let mail = desk.stage.add_queue("mail", &policy()).await;
-    let store = &desk.stage.store;
+    fixture.enter(&order).await;
+    let _lease = fixture.stage.claim(1).await;
+    let before = fixture.entry(&order).await;
+    let mail = fixture.stage.add_queue("mail", &policy()).await;
+    let store = &fixture.stage.store;
     let message = consign_kernel::NewMessage::new(mail.clone(), order.payload.clone());
     for (outcome, code) in [
         (Outcome::Delivered, "EXECUTED"),
@@ -493,5 +516,5 @@ pub(crate) async fn other_queues_have_no_orders(harness: &dyn LedgerHarness) {
             moved.expect("requeue answers");
         }
     }
-    assert_eq!(desk.entry(&order).await, before);
+    assert_eq!(fixture.entry(&order).await, before);
 }

@@ -1,8 +1,8 @@
 //! What can be wrong between ledger and messages is found and named.
 
-use consign_kernel::Store as _;
+use consign_kernel::prelude::*;
 
-use super::{desk, enter, execute_all, harness::execute};
+use super::{enter, execute_all, fixture, harness::execute};
 
 #[tokio::test]
 async fn every_kind_of_damage_is_named() {
@@ -21,7 +21,7 @@ async fn every_kind_of_damage_is_named() {
           SELECT consign.enqueue('orders', payload, 'desk-2/copy-0001') FROM consign.message WHERE queue = 'orders' LIMIT 1", "order_not_in_ledger"),
     ];
     for (damage, code) in damages {
-        let (database, store) = desk(120).await;
+        let (database, store) = fixture(120).await;
         enter(&store, "key-0001").await;
         execute_all(&store).await;
         enter(&store, "key-0002").await;

@@ -1,6 +1,6 @@
 //! The component on top of the engine: alone, and later.
 
-use consign_kernel::{By, NewMessage, QueuePolicy, Store as _};
+use consign_kernel::{By, NewMessage, QueuePolicy, prelude::*};
 use consign_orders::{Ledger as _, QUEUE};
 use consign_postgres::{PostgresOptions, migrate};
 use consign_testkit::TestDatabase;
@@ -32,7 +32,7 @@ async fn migrates_alone_on_top_of_the_engine_at_once_or_later() {
             }
             let applied = migrate(&options(url)).await.unwrap();
             let orders = applied.iter().filter(|m| m.component == "orders");
-            assert_eq!(orders.count(), 3, "later: {is_later}");
+            assert_eq!(orders.count(), 5, "later: {is_later}");
         })
         .await;
         let store = connect(&database).await;

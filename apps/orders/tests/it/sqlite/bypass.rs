@@ -1,19 +1,20 @@
 //! Plain SQL on the file: what was recorded goes only with an audited purge, and what succeeded
 //! stays so.
 
-use consign_kernel::{Outcome, Store};
+use consign_conformance::fixture::sqlite::SqliteFixture;
+use consign_kernel::Outcome;
+use consign_kernel::prelude::*;
 use consign_orders::{Ledger, LedgerStatus};
 use sqlx::SqliteConnection;
 
-use super::harness::Bench;
 use super::{accept, bench, ended, entry, execute, report};
 
 /// A way to open the gate without an audit entry of one's own.
 const BACK_DOORS: [&str; 7] = [
-    "INSERT INTO purging VALUES (1)",
-    "INSERT INTO purging VALUES (999)",
-    "INSERT INTO purging SELECT max(id) FROM audit",
-    "INSERT OR REPLACE INTO purging VALUES (0)",
+    "INSERT INTO purging (audit_id) VALUES (1)",
+    "INSERT INTO purging (audit_id) VALUES (999)",
+    "INSERT INTO purging (audit_id) SELECT max(id) FROM audit",
+    "INSERT OR REPLACE INTO purging (audit_id) VALUES (0)",
     "UPDATE purged SET audit_id = 0, message_id = 0",
     "DELETE FROM purged",
     "INSERT OR REPLACE INTO purged VALUES (1, 0, 0)",
@@ -24,8 +25,8 @@ async fn nothing_goes_without_an_audit_entry() {
     the_gate_is_shut(&bench().await).await;
 }
 
-/// Whoever wants to remove something must say so first, each time.
-pub(super) async fn the_gate_is_shut(bench: &Bench) {
+/// Every removal needs its own permission.
+pub(super) async fn the_gate_is_shut(bench: &SqliteFixture) {
     accept(bench, 1).await;
     report(
         bench,
@@ -35,7 +36,7 @@ pub(super) async fn the_gate_is_shut(bench: &Bench) {
     )
     .await;
     let mut connection = bench.connect().await;
-    // After a purge the newest audit entry tells of one, but it has been used.
+    // After a purge the newest audit entry is a purge, but it was used.
     bench.clock.advance(jiff::SignedDuration::from_hours(49));
     bench.store.purge(10, 1, false, &super::by()).await.unwrap();
     accept(bench, 2).await;
@@ -54,8 +55,8 @@ pub(super) async fn the_gate_is_shut(bench: &Bench) {
                      (0, 'eve', 'purge', 'later'), (0, 'eve', 'look', 'around')";
     execute(&mut connection, announced).await.unwrap();
     for back_door in [
-        "INSERT INTO purging SELECT max(id) FROM audit",
-        "INSERT INTO purging SELECT max(id) FROM audit WHERE action = 'purge'",
+        "INSERT INTO purging (audit_id) SELECT max(id) FROM audit",
+        "INSERT INTO purging (audit_id) SELECT max(id) FROM audit WHERE action = 'purge'",
     ] {
         stays_shut(&mut connection, back_door).await;
     }
@@ -86,7 +87,7 @@ async fn a_purge_by_hand_is_on_record_and_opens_the_gate_once() {
     let mut connection = bench.connect().await;
     let by_hand = "BEGIN IMMEDIATE; \
         INSERT INTO audit (at, actor, action, reason) VALUES (0, 'eve', 'purge', 'by hand'); \
-        INSERT INTO purging SELECT max(id) FROM audit; \
+        INSERT INTO purging (audit_id) SELECT max(id) FROM audit; \
         DELETE FROM idempo_ledger; DELETE FROM attempt; DELETE FROM message; \
         DELETE FROM purging; COMMIT";
     execute(&mut connection, by_hand).await.unwrap();
@@ -94,7 +95,7 @@ async fn a_purge_by_hand_is_on_record_and_opens_the_gate_once() {
     assert_eq!((&*audit[0].actor, &*audit[0].action), ("eve", "purge"));
     let again = execute(
         &mut connection,
-        "INSERT INTO purging SELECT max(id) FROM audit",
+        "INSERT INTO purging (audit_id) SELECT max(id) FROM audit",
     );
     again.await.expect_err("this entry has been used");
     for change in [
@@ -104,14 +105,14 @@ async fn a_purge_by_hand_is_on_record_and_opens_the_gate_once() {
         accept(&bench, 2).await;
         let opened = "BEGIN IMMEDIATE; \
             INSERT INTO audit (at, actor, action, reason) VALUES (0, 'eve', 'purge', 'by hand'); \
-            INSERT INTO purging SELECT max(id) FROM audit";
+            INSERT INTO purging (audit_id) SELECT max(id) FROM audit";
         execute(&mut connection, opened).await.unwrap();
         let error = execute(&mut connection, change).await;
         error.expect_err("a purge removes, it does not change");
         execute(&mut connection, "ROLLBACK").await.unwrap();
         let gone = "BEGIN IMMEDIATE; \
             INSERT INTO audit (at, actor, action, reason) VALUES (0, 'eve', 'purge', 'by hand'); \
-            INSERT INTO purging SELECT max(id) FROM audit; DELETE FROM ready; \
+            INSERT INTO purging (audit_id) SELECT max(id) FROM audit; DELETE FROM ready; \
             DELETE FROM idempo_ledger; DELETE FROM message; DELETE FROM purging; COMMIT";
         execute(&mut connection, gone).await.unwrap();
     }
@@ -123,8 +124,8 @@ async fn what_succeeded_stays_so() {
     succeeded_is_final(&bench().await).await;
 }
 
-/// Whatever anybody writes.
-pub(super) async fn succeeded_is_final(bench: &Bench) {
+/// For every kind of write.
+pub(super) async fn succeeded_is_final(bench: &SqliteFixture) {
     accept(bench, 1).await;
     report(
         bench,
@@ -172,8 +173,8 @@ async fn a_message_does_not_end_or_bring_back_another_request() {
     another_request_is_left_alone(&bench().await).await;
 }
 
-/// O-12: the row is about another request than the message, and keeps its status.
-pub(super) async fn another_request_is_left_alone(bench: &Bench) {
+/// The row is about another request than the message, and keeps its status.
+pub(super) async fn another_request_is_left_alone(bench: &SqliteFixture) {
     let id = accept(bench, 1).await;
     let mut connection = bench.connect().await;
     let another = "UPDATE idempo_ledger SET request_digest = 'sha256:another'";

@@ -1,11 +1,11 @@
 //! Ledger and outbox change together or not at all, and what is answered is on the disk.
 
-use consign_kernel::{Filter, Outcome, StateKind, Store};
-use consign_orders::{Accepted, Ledger, LedgerStatus};
+use consign_kernel::{Filter, Outcome, StateKind, prelude::*};
+use consign_orders::{AcceptResult, Ledger, LedgerStatus};
 
 use super::{accept, bench, client, ended, entry, execute, key, order, report};
 
-/// Statements after which writing one of the tables fails, and how to mend it.
+/// Statements after which writing one of the tables fails, and how to repair it.
 fn broken(table: &str, event: &str) -> (String, String) {
     let break_it = format!(
         "CREATE TRIGGER injected BEFORE {event} ON {table} \
@@ -123,7 +123,10 @@ async fn what_was_answered_is_there_after_the_store_is_opened_again() {
     let store = bench.open().await;
     let orders = [order(1, "a"), order(2, "a"), order(2, "b")];
     let answers = store.accept(&orders).await.unwrap();
-    assert_eq!(answers[0], Accepted::Same(before.0));
-    assert_eq!(answers[1], Accepted::Same(before.1));
-    assert!(matches!(answers[2], Accepted::Conflict(_)), "{answers:?}");
+    assert_eq!(answers[0], AcceptResult::Same(before.0));
+    assert_eq!(answers[1], AcceptResult::Same(before.1));
+    assert!(
+        matches!(answers[2], AcceptResult::Conflict(_)),
+        "{answers:?}"
+    );
 }

@@ -1,8 +1,8 @@
 //! What can be wrong between ledger and messages is found and named.
 
-use consign_kernel::{Outcome, Report, Store};
+use consign_conformance::fixture::sqlite::SqliteFixture;
+use consign_kernel::{Outcome, Report, prelude::*};
 
-use super::harness::Bench;
 use super::{accept, bench, claim, ended, execute, report};
 
 /// Order 1 succeeded, 2 failed, 3 is on its way; then these statements.
@@ -45,12 +45,12 @@ async fn a_ledger_that_is_behind_is_found() {
         (
             "UPDATE idempo_ledger SET status = 'accepted', response_payload_json = NULL \
              WHERE outbox_id = 2",
-            "order_disagrees: the ledger says accepted of the order of message 2, which should be failed",
+            "order_disagrees: the ledger has the order of message 2 as accepted; expected failed",
         ),
         (
             "UPDATE idempo_ledger SET status = 'failed', response_payload_json = '{}' \
              WHERE outbox_id = 3",
-            "order_disagrees: the ledger says failed of the order of message 3, which should be accepted",
+            "order_disagrees: the ledger has the order of message 3 as failed; expected accepted",
         ),
         (
             "DELETE FROM idempo_ledger WHERE outbox_id = 3",
@@ -58,7 +58,7 @@ async fn a_ledger_that_is_behind_is_found() {
         ),
         (
             "UPDATE idempo_ledger SET outbox_id = 99 WHERE outbox_id = 3",
-            "order_message_missing: the ledger's row of desk-1/order-0003 is for message 99, which does \
+            "order_message_missing: the ledger row of desk-1/order-0003 refers to message 99, which does \
              not exist\norder_not_in_ledger: message 3 of queue orders has no row in the ledger",
         ),
     ];
@@ -77,7 +77,7 @@ async fn an_order_delivered_without_a_code_is_found() {
 }
 
 /// Queues that give no codes pay nothing, and an order that was settled like them is found.
-pub(super) async fn without_a_code_nothing_follows(bench: &Bench) {
+pub(super) async fn without_a_code_nothing_follows(bench: &SqliteFixture) {
     let id = accept(bench, 1).await;
     let lease = claim(&bench.store).await;
     let reports = [Report::delivered(id)];
@@ -97,7 +97,7 @@ async fn a_missing_trigger_and_an_open_purge_are_found() {
                     trigger_missing: the trigger message_delete is missing";
     assert_eq!(found, expected);
     let opened = "INSERT INTO audit (at, actor, action, reason) VALUES (0, 'eve', 'purge', 'why'); \
-                  INSERT INTO purging SELECT max(id) FROM audit";
+                  INSERT INTO purging (audit_id) SELECT max(id) FROM audit";
     let found = after(opened).await;
     assert!(
         found.starts_with("purge_open: a purge was left open"),

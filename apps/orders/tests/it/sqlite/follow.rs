@@ -1,6 +1,6 @@
 //! The ledger follows the message.
 
-use consign_kernel::{Outcome, Resolution, Store};
+use consign_kernel::{Outcome, Resolution, prelude::*};
 use consign_orders::{ExecResult, ExecStatus, Ledger, LedgerStatus, Reason};
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -67,13 +67,13 @@ async fn a_result_that_cannot_be_read_does_not_stop_the_settle() {
         assert_eq!(
             warnings.len(),
             1,
-            "nobody knows what was executed: {answer}"
+            "the executed quantity is unknown: {answer}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_second_requeue_gives_no_more_time_than_the_first() {
+async fn a_second_requeue_does_not_extend_the_time_to_live() {
     let bench = bench().await;
     let id = accept(&bench, 1).await;
     for _ in 0..2 {
@@ -100,7 +100,7 @@ async fn a_second_requeue_gives_no_more_time_than_the_first() {
 }
 
 #[tokio::test]
-async fn a_purged_id_is_not_given_again() {
+async fn a_purged_id_is_not_reused() {
     let bench = bench().await;
     let id = accept(&bench, 1).await;
     report(
@@ -148,7 +148,7 @@ async fn a_conflict_leaves_an_overdue_row_as_it_is() {
     assert_eq!(
         entry(&bench, 1).await.status,
         LedgerStatus::Failed,
-        "to who asks"
+        "in a read"
     );
     assert_eq!(entry(&bench, 1).await.conflicts, 1);
 }
@@ -170,19 +170,15 @@ async fn a_payload_that_cannot_be_read_does_not_stop_a_settle() {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(
-        row.status,
-        LedgerStatus::Accepted,
-        "whose it was cannot be told"
-    );
+    assert_eq!(row.status, LedgerStatus::Accepted, "its owner is unknown");
 }
 
-/// What the database writes in an adapter's place has the form of what adapters say.
+/// Results written by the database have the same shape as those of adapters.
 #[tokio::test]
 async fn an_answer_made_by_the_database_is_an_exec_result() {
     let bench = bench().await;
     accept(&bench, 1).await;
-    // A settle by hand may say that it was executed and not how.
+    // A manual settle may report an execution without its result.
     report(&bench, Outcome::Delivered, Some("BY_HAND"), None).await;
     let id = accept(&bench, 2).await;
     bench.store.hold(&[id], &by()).await.unwrap();

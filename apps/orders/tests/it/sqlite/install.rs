@@ -1,11 +1,11 @@
 //! The component on top of the engine: alone, later, and in processes that do not have it.
 
-use consign_kernel::{By, Claim, Error, NewMessage, Outcome, QueuePolicy, Report, Store};
-use consign_orders::{Accepted, Ledger, store::sqlite_component};
+use consign_kernel::{By, Claim, Error, NewMessage, Outcome, QueuePolicy, Report, prelude::*};
+use consign_orders::{AcceptResult, Ledger, store::sqlite_component};
 use consign_sqlite::{SqliteOptions, SqliteStore, status};
 use serde_json::json;
 
-use super::{accept, bench, by, claim, entry, order, report};
+use super::{accept, bench, by, claim, entry, harness::open_without_the_app, order, report};
 
 #[tokio::test]
 async fn migrates_alone_on_top_of_the_engine() {
@@ -34,7 +34,10 @@ async fn migrates_later_into_a_database_that_has_the_engine() {
         .await
         .unwrap();
     let accepted = store.accept(&[order(1, "a")]).await.unwrap();
-    assert!(matches!(accepted[..], [Accepted::New(_)]), "{accepted:?}");
+    assert!(
+        matches!(accepted[..], [AcceptResult::New(_)]),
+        "{accepted:?}"
+    );
     let message = NewMessage::new(queue, json!(1));
     let refused = store.enqueue(&[message]).await.unwrap_err();
     assert_eq!(refused.code(), "invalid_input", "its hook is there");
@@ -61,7 +64,7 @@ async fn a_process_without_the_app_does_not_work_its_queue() {
     let ready = accept(&bench, 4).await;
     let before = entry(&bench, 1).await;
 
-    let without = bench.open_without_the_app().await;
+    let without = open_without_the_app(&bench).await;
     let queue: consign_kernel::QueueName = "orders".parse().unwrap();
     let by = By::new("ada", "a test");
     is_refused(without.claim(&Claim::new(queue.clone(), "w", 1)).await);
@@ -84,7 +87,7 @@ async fn a_process_without_the_app_does_not_work_its_queue() {
     bench.clock.advance(jiff::SignedDuration::from_hours(1));
     let expired = without.expire(10).await.unwrap();
     assert_eq!(expired.leases, 0, "left to a process that has the app");
-    is_refused(without.witness(lease.token, &reports).await);
+    is_refused(without.record_late(lease.token, &reports).await);
     assert_eq!(entry(&bench, 1).await, before);
     without.pause(&queue, &by).await.unwrap();
 

@@ -2,23 +2,23 @@
 
 use std::{os::unix::process::ExitStatusExt, process::Command, time::Duration};
 
-use consign_kernel::{Filter, MessageId, StateKind, Store};
-use consign_orders::{Accepted, Ledger, LedgerStatus};
+use consign_conformance::fixture::sqlite::SqliteFixture;
+use consign_kernel::{Filter, MessageId, StateKind, prelude::*};
+use consign_orders::{AcceptResult, Ledger, LedgerStatus};
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use consign_testkit::Child;
 
-use super::harness::Bench;
 use super::{bench, claim, client, ended, entry, key, order};
 
 /// The name of a variable that turns a test of this binary into a victim.
 const FILE: &str = "CONSIGN_TEST_ORDERS_VICTIM_FILE";
 
-async fn die_at(bench: &Bench, point: &str) {
+async fn die_at(bench: &SqliteFixture, point: &str) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let victim = "sqlite::killed::a_victim_with_orders";
     command.args(["--exact", victim, "--nocapture"]);
     command.env(FILE, bench.path());
-    command.env("CONSIGN_FAIL", format!("{point}:kill"));
+    command.env("CONSIGN_FAILPOINT", format!("{point}:kill"));
     let status = Child::start(command).wait(Duration::from_secs(60)).await;
     assert_eq!(status.signal(), Some(9), "killed at {point}: {status}");
 }
@@ -41,7 +41,7 @@ async fn a_victim_with_orders() {
     store.settle(lease.token, &[report]).await.unwrap();
 }
 
-async fn state(bench: &Bench, n: i64) -> StateKind {
+async fn state(bench: &SqliteFixture, n: i64) -> StateKind {
     let explained = bench.store.explain(MessageId(n)).await.unwrap();
     explained.unwrap().state.kind()
 }
@@ -61,7 +61,7 @@ async fn an_acceptance_whose_reply_was_lost_is_the_same_when_repeated() {
     let bench = bench().await;
     die_at(&bench, "accept_committed").await;
     let again = bench.store.accept(&[order(1, "a")]).await.unwrap();
-    assert!(matches!(again[0], Accepted::Same(_)), "{again:?}");
+    assert!(matches!(again[0], AcceptResult::Same(_)), "{again:?}");
     assert_eq!(state(&bench, 1).await, StateKind::Ready);
     assert_eq!(bench.store.doctor().await.unwrap(), []);
 }

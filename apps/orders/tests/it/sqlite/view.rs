@@ -1,10 +1,10 @@
 //! The queue as the protocol names it.
 
-use consign_kernel::{Outcome, QueuePolicy, RetrySchedule, Store};
+use consign_conformance::fixture::sqlite::SqliteFixture;
+use consign_kernel::{Outcome, QueuePolicy, RetrySchedule, prelude::*};
 use consign_orders::Ledger;
 use sqlx::SqliteConnection;
 
-use super::harness::Bench;
 use super::{accept, bench, by, claim, ended, order, report};
 
 async fn row(connection: &mut SqliteConnection, n: i64) -> (String, i64, Option<String>) {
@@ -15,7 +15,7 @@ async fn row(connection: &mut SqliteConnection, n: i64) -> (String, i64, Option<
         .unwrap()
 }
 
-async fn retry_after(bench: &Bench, delay_ms: u64) {
+async fn retry_after(bench: &SqliteFixture, delay_ms: u64) {
     let policy = QueuePolicy {
         attempts_max: 2,
         retry: RetrySchedule::Table {
@@ -28,7 +28,7 @@ async fn retry_after(bench: &Bench, delay_ms: u64) {
 }
 
 #[tokio::test]
-async fn the_five_states_are_told_by_where_a_message_is() {
+async fn the_view_shows_five_states_by_where_a_message_is() {
     let bench = bench().await;
     let mut connection = bench.connect().await;
     let expected = |status: &str, attempts, code: Option<&str>| {
@@ -87,7 +87,7 @@ async fn the_five_states_are_told_by_where_a_message_is() {
 }
 
 #[tokio::test]
-async fn a_row_says_who_asked_for_what_and_who_sends_it() {
+async fn a_row_has_client_digest_and_message() {
     let bench = bench().await;
     bench.store.accept(&[order(7, "a")]).await.unwrap();
     let lease = claim(&bench.store).await;

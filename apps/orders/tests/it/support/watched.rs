@@ -12,15 +12,15 @@ use std::{
 use async_trait::async_trait;
 use consign_kernel::{By, Certainty, Error, Result};
 use consign_orders::{
-    Accepted, Client, Ended, Ledger, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder, OrderKey,
-    PurgeReport, Verified,
+    AcceptResult, Client, FinalResult, Ledger, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder,
+    OrderKey, PurgeReport, VerifiedOrder,
 };
 use consign_sqlite::SqliteStore;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedLedger {
     store: Arc<SqliteStore>,
     /// How many orders each call of `accept` brought.
     pub(crate) accepts: Mutex<Vec<usize>>,
@@ -30,7 +30,7 @@ pub(crate) struct Watched {
     pub(crate) quota_calls: AtomicUsize,
 }
 
-impl Watched {
+impl WatchedLedger {
     pub(crate) fn new(store: Arc<SqliteStore>) -> Self {
         Self {
             store,
@@ -64,14 +64,14 @@ impl Watched {
         Err(Error::Unavailable {
             attempted: operation,
             certainty: Certainty::Definite,
-            source: "the test says so".into(),
+            source: "injected by the test".into(),
         })
     }
 }
 
 #[async_trait]
-impl Ledger for Watched {
-    async fn accept(&self, orders: &[NewOrder]) -> Result<Vec<Accepted>> {
+impl Ledger for WatchedLedger {
+    async fn accept(&self, orders: &[NewOrder]) -> Result<Vec<AcceptResult>> {
         self.accepts.lock().unwrap().push(orders.len());
         let mut is_open = self.is_open.subscribe();
         drop(is_open.wait_for(|is_open| *is_open).await);
@@ -79,7 +79,7 @@ impl Ledger for Watched {
         self.store.accept(orders).await
     }
 
-    async fn open_direct(&self, order: &NewOrder, give_up_after: Duration) -> Result<Accepted> {
+    async fn open_direct(&self, order: &NewOrder, give_up_after: Duration) -> Result<AcceptResult> {
         self.pass("open_direct")?;
         self.store.open_direct(order, give_up_after).await
     }
@@ -88,7 +88,7 @@ impl Ledger for Watched {
         &self,
         order: &NewOrder,
         status: LedgerStatus,
-        ended: &Ended,
+        ended: &FinalResult,
     ) -> Result<Option<LedgerEntry>> {
         self.pass("close_direct")?;
         self.store.close_direct(order, status, ended).await
@@ -99,7 +99,7 @@ impl Ledger for Watched {
         self.store.entry(client, key).await
     }
 
-    async fn verify(&self, client: &Client, key: &OrderKey) -> Result<Option<Verified>> {
+    async fn verify(&self, client: &Client, key: &OrderKey) -> Result<Option<VerifiedOrder>> {
         self.pass("verify")?;
         self.store.verify(client, key).await
     }

@@ -1,4 +1,4 @@
-//! What the rail said, under a live lease; and what is said of workers that fell silent.
+//! Completions under a live lease, and repair of expired leases.
 
 use consign_kernel::{Error, Result, StateKind, Token};
 use consign_postgres::{
@@ -7,14 +7,14 @@ use consign_postgres::{
 };
 use sqlx::postgres::PgRow;
 
-use crate::{AttemptState, CompleteAnswer, Completed, Completion, OutboxId, Repaired};
+use crate::{AttemptState, CompleteAnswer, Completion, CompletionResult, OutboxId, RepairResult};
 
-/// A worker no longer has the lease of a payment.
+/// SQLSTATE: the worker lost the lease of a payment.
 const LEASE_LOST: &str = "P7002";
-/// A completion says what nobody reports.
+/// SQLSTATE: a state that workers cannot report.
 const COMPLETION_STATE: &str = "P7003";
 
-/// Who repairs, to those who look; nothing hangs on it.
+/// Owner name of repairs, for information only.
 const REPAIRER: &str = "consign";
 
 pub(super) async fn complete(
@@ -39,30 +39,30 @@ pub(super) async fn complete(
         }
         Err(error) if is_recorded_otherwise(&error) => Ok(CompleteAnswer::RecordedOtherwise),
         Err(error) if state_of(&error) == Some(LEASE_LOST) => Ok(CompleteAnswer::LeaseLost),
-        Err(error) => Err(said_wrongly("complete payments", error)),
+        Err(error) => Err(completion_error("complete payments", error)),
     }
 }
 
-pub(super) async fn witness_payments(
+pub(super) async fn record_late_payments(
     store: &PostgresStore,
     token: Token,
     worker: &str,
     completions: &[Completion],
 ) -> Result<Vec<OutboxId>> {
-    // What a completion says about doubts is not part of the evidence, but must make sense.
+    // `in_doubt` is not part of the evidence, but must be valid.
     for completion in completions {
         completion.validate()?;
     }
-    let sql = include_str!("sql/witness_payments.sql");
+    let sql = include_str!("sql/record_late_payments.sql");
     let rows = store
         .rows(Use::Lease, bound(sql, token, worker, completions))
         .await;
-    let rows = rows.map_err(|error| said_wrongly("keep results of payments", error))?;
+    let rows = rows.map_err(|error| completion_error("store late results of payments", error))?;
     let id = |row| Ok(OutboxId(rows::column(row, "outbox_id")?));
     rows.iter().map(id).collect()
 }
 
-pub(super) async fn repair(store: &PostgresStore, limit: u32) -> Result<Vec<Repaired>> {
+pub(super) async fn repair(store: &PostgresStore, limit: u32) -> Result<Vec<RepairResult>> {
     let sql = "SELECT outbox_id, attempt_no, effective_state::text AS state
                FROM consign.repair_expired_leases($1, $2)";
     let limit = i32::try_from(limit.clamp(1, 1_000)).unwrap_or(1_000);
@@ -71,7 +71,7 @@ pub(super) async fn repair(store: &PostgresStore, limit: u32) -> Result<Vec<Repa
         .fetch_as(Use::Claim, "repair leases of payments", statement)
         .await?;
     let repaired = |row| {
-        Ok(Repaired {
+        Ok(RepairResult {
             outbox_id: OutboxId(rows::column(row, "outbox_id")?),
             attempt_no: rows::number(row, "attempt_no")?,
             state: attempt_state(row)?,
@@ -80,17 +80,17 @@ pub(super) async fn repair(store: &PostgresStore, limit: u32) -> Result<Vec<Repa
     rows.iter().map(repaired).collect()
 }
 
-fn said_wrongly(attempted: &'static str, error: sqlx::Error) -> Error {
+fn completion_error(attempted: &'static str, error: sqlx::Error) -> Error {
     match state_of(&error) {
         Some(COMPLETION_STATE) => {
-            let why = "a completion is DISPATCHED, RETRYABLE or FAILED";
+            let why = "must be DISPATCHED, RETRYABLE or FAILED";
             Error::invalid("state", why)
         }
         _ => store_error(attempted, error),
     }
 }
 
-/// A statement with what the rail said as its first nine parameters.
+/// A statement with the rail's answers as its first nine parameters.
 fn bound<'c>(
     sql: &'static str,
     token: Token,
@@ -121,9 +121,9 @@ fn bound<'c>(
         .bind(completions.iter().map(latency).collect::<Vec<_>>())
 }
 
-fn completed(row: &PgRow) -> Result<Completed> {
+fn completed(row: &PgRow) -> Result<CompletionResult> {
     let place: StateKind = rows::column::<&str>(row, "place")?.parse()?;
-    Ok(Completed {
+    Ok(CompletionResult {
         outbox_id: OutboxId(rows::column(row, "outbox_id")?),
         attempt_no: rows::number(row, "attempt_no")?,
         state: attempt_state(row)?,
@@ -135,5 +135,5 @@ fn completed(row: &PgRow) -> Result<Completed> {
 pub(super) fn attempt_state(row: &PgRow) -> Result<AttemptState> {
     let word: &str = rows::column(row, "state")?;
     let state = AttemptState::ALL.into_iter().find(|s| s.as_str() == word);
-    state.ok_or_else(|| rows::corrupt(format!("state {word:?}")))
+    state.ok_or_else(|| rows::corrupt(format!("unknown attempt state {word:?}")))
 }

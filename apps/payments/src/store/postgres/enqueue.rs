@@ -1,4 +1,4 @@
-//! Enqueueing payments, in the caller's transaction or in one of its own.
+//! Enqueues payments, in the caller's transaction or in its own.
 
 use consign_kernel::Result;
 use consign_postgres::{
@@ -7,13 +7,13 @@ use consign_postgres::{
 };
 use sqlx::{PgConnection, postgres::PgRow, types::Json};
 
-use crate::{EnqueueAnswer, Enqueued, NewPayment, OutboxId};
+use crate::{EnqueueAnswer, NewPayment, OutboxId, PaymentReceipt};
 
-/// What a repeated payment can differ in.
+/// Fields in which a repeated payment can differ.
 const FIELDS: [&str; 4] = ["participant_id", "rail_type", "payload", "kyc_hold"];
 
-/// Enqueues payments inside the caller's own transaction, as [`enqueue_in`](consign_postgres::enqueue_in) does
-/// with messages.
+/// Enqueues payments inside the caller's own transaction, like
+/// [`enqueue_in`](consign_postgres::enqueue_in) for messages.
 pub async fn enqueue_payments_in(
     connection: &mut PgConnection,
     payments: &[NewPayment],
@@ -74,11 +74,12 @@ fn answer(row: &PgRow) -> Result<EnqueueAnswer> {
     let conflict: Option<&str> = rows::column(row, "conflict")?;
     if let Some(word) = conflict {
         let field = FIELDS.into_iter().find(|field| *field == word);
-        let field = field.ok_or_else(|| rows::corrupt(format!("conflict {word:?}")))?;
+        let field =
+            field.ok_or_else(|| rows::corrupt(format!("unknown conflict field {word:?}")))?;
         let outbox_id = OutboxId(rows::column(row, "outbox_id")?);
         return Ok(EnqueueAnswer::Conflict { outbox_id, field });
     }
-    Ok(EnqueueAnswer::Enqueued(Enqueued {
+    Ok(EnqueueAnswer::Enqueued(PaymentReceipt {
         outbox_id: OutboxId(rows::column(row, "outbox_id")?),
         sequence_id: rows::column(row, "sequence_id")?,
         created_at: rows::time(row, "created_at")?,

@@ -1,4 +1,4 @@
-//! Taking over the tables of the design that deleted on claim.
+//! Imports the tables of the former design, which deleted rows on claim.
 
 use consign_kernel::Result;
 use consign_postgres::{
@@ -9,7 +9,7 @@ use sqlx::postgres::PgRow;
 
 use crate::ImportReport;
 
-/// Most payments that are named, and the reason for each.
+/// Maximum payments listed with a reason.
 const NAMED_MAX: usize = 100;
 
 pub(super) async fn import(
@@ -35,7 +35,7 @@ pub(super) async fn import(
             "tried_there" => report.tried_there += 1,
             "paid_twice" => name(&mut report.paid_twice, row)?,
             "refused" => name(&mut report.refused, row)?,
-            other => return Err(rows::corrupt(format!("action {other:?}"))),
+            other => return Err(rows::corrupt(format!("unknown import action {other:?}"))),
         }
     }
     Ok(report)
@@ -45,7 +45,7 @@ fn name(named: &mut Vec<String>, row: &PgRow) -> Result<()> {
     if named.len() < NAMED_MAX {
         let id: &str = rows::column(row, "outbox_id")?;
         let why: Option<&str> = rows::column(row, "detail")?;
-        named.push(format!("{id}: {}", why.unwrap_or("no reason given")));
+        named.push(format!("{id}: {}", why.unwrap_or("no reason")));
     }
     Ok(())
 }

@@ -134,14 +134,14 @@ pub(super) async fn payments_status(
     })
 }
 
-/// The places a state stands for.
+/// The message states of a payment state.
 fn places(state: PaymentState) -> Vec<&'static str> {
     let fits = |kind: &StateKind| PaymentState::from(*kind) == state;
     let kinds = StateKind::ALL.into_iter().filter(fits);
     kinds.map(StateKind::as_str).collect()
 }
 
-/// A payment and where it is, as `payment_get.sql` and its like answer.
+/// A payment and its message's state, as in `payment_get.sql`.
 pub(super) fn view(row: &PgRow) -> Result<PaymentView> {
     let place: StateKind = rows::column::<&str>(row, "place")?.parse()?;
     let due_at = rows::optional_time(row, "due_at")?;
@@ -159,7 +159,7 @@ pub(super) fn view(row: &PgRow) -> Result<PaymentView> {
         state: place.into(),
         place,
         attempt_count: rows::number(row, "attempts")?,
-        // Whoever waits for a turn is due when it comes.
+        // A waiting message becomes due when it is promoted.
         next_attempt_at: due_at.filter(|_| place == StateKind::Ready),
         claimed_by: rows::column(row, "owner")?,
         lease_expires_at: rows::optional_time(row, "expires_at")?,

@@ -1,4 +1,4 @@
-//! What should be compared with a rail's own books.
+//! Payments to compare with the rail's records.
 
 use consign_kernel::{Result, StateKind};
 use consign_postgres::{
@@ -40,7 +40,7 @@ pub(super) async fn reconcile(store: &PostgresStore, limit: u32) -> Result<Recon
     Ok(found)
 }
 
-/// One more than is shown, so that a cut is seen.
+/// One more than is shown, to detect a cut.
 async fn each<T>(
     store: &PostgresStore,
     sql: &'static str,

@@ -1,11 +1,13 @@
-//! What the rail said, under a live lease; and what is said of workers that fell silent.
+//! Completions under a live lease, and repair of expired leases.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use consign_kernel::{AttemptOutcome, Error, MessageId, Recorded, Report, Token};
+use consign_kernel::{
+    AttemptOutcome, Error, MessageId, RecordedOutcome, Report, Token, plan::not_in_lease,
+};
 use consign_sqlite::extension::{
     Failure, Result,
     rows::{self, Entry, LeaseRow},
@@ -13,27 +15,29 @@ use consign_sqlite::extension::{
 use serde_json::Value;
 
 use super::{PaymentWork, rows as payments, sql};
-use crate::{AttemptState, CompleteAnswer, Completed, Completion, OutboxId, Repaired, queue};
+use crate::{
+    AttemptState, CompleteAnswer, Completion, CompletionResult, OutboxId, RepairResult, queue,
+};
 
-/// How long a payment rests whose worker fell silent, if nobody claims meanwhile.
+/// Delay of a repaired payment, unless it is claimed earlier.
 const REST: Duration = Duration::from_secs(1);
 
-/// What a worker has recorded about a payment.
-pub(super) struct Said {
+/// What a worker recorded for a payment.
+pub(super) struct RecordedCompletion {
     outcome: AttemptOutcome,
     code: Option<String>,
     result: Option<Value>,
 }
 
-impl Said {
-    /// Whether a completion says the same.
+impl RecordedCompletion {
+    /// Whether a completion reports the same.
     pub(super) fn is(&self, completion: &Completion) -> bool {
         completion.is_recorded_as(self.outcome, self.code.as_deref(), self.result.as_ref())
     }
 }
 
 impl PaymentWork<'_, '_> {
-    /// Everything that can be refused is refused before the first write, a lost lease first.
+    /// Everything is validated before the first write, a lost lease first.
     pub(super) async fn complete(
         &mut self,
         token: Token,
@@ -48,30 +52,31 @@ impl PaymentWork<'_, '_> {
         };
         let lease = self.live(token).await?;
         let lease = lease.filter(|lease| lease.owner == worker);
-        // What the lease still holds was not recorded under its token, so only the rest is looked up.
+        // Payments still in the lease were not recorded under its token, so only the rest is read.
         let gone = match &lease {
-            Some(lease) => lease.strangers(messages.iter().copied()),
+            Some(lease) => not_in_lease(&lease.entries, messages.iter().copied()),
             None => messages.clone(),
         };
-        let said = self.said_under(token, worker, &gone).await?;
-        let is_lost = gone.iter().any(|id| !said.contains_key(id));
+        let earlier = self.completions_under(token, worker, &gone).await?;
+        let is_lost = gone.iter().any(|id| !earlier.contains_key(id));
         if is_lost || (lease.is_none() && completions.is_empty()) {
             return Ok(CompleteAnswer::LeaseLost);
         }
         check(completions)?;
         let pairs = completions.iter().zip(&messages);
-        let is_other = |(c, id): (&Completion, &MessageId)| said.get(id).is_some_and(|s| !s.is(c));
+        let is_other =
+            |(c, id): (&Completion, &MessageId)| earlier.get(id).is_some_and(|s| !s.is(c));
         if pairs.clone().any(is_other) {
             return Ok(CompleteAnswer::RecordedOtherwise);
         }
         let mut recorded = self.recorded_under(token, &gone).await?;
         if let Some(lease) = lease {
-            let fresh: Vec<_> = pairs.filter(|(_, id)| !said.contains_key(id)).collect();
+            let fresh: Vec<_> = pairs.filter(|(_, id)| !earlier.contains_key(id)).collect();
             let new = self.record_completions(lease, &fresh, chance).await?;
             recorded.extend(new);
         }
         let completed = |(completion, id): (&Completion, &MessageId)| {
-            let Recorded {
+            let RecordedOutcome {
                 attempt_no,
                 outcome,
                 next_due_at,
@@ -80,10 +85,10 @@ impl PaymentWork<'_, '_> {
             } = recorded
                 .remove(id)
                 .ok_or_else(|| Failure::corrupt("an attempt of a payment is missing"))?;
-            Ok(Completed {
+            Ok(CompletionResult {
                 outbox_id: completion.outbox_id,
                 attempt_no,
-                // Nobody completes with the kernel's own codes, so the code does not matter.
+                // Workers cannot report the kernel's own codes, so the code does not matter.
                 state: AttemptState::of(outcome, None, next_due_at),
                 place,
             })
@@ -98,7 +103,7 @@ impl PaymentWork<'_, '_> {
         lease: LeaseRow,
         fresh: &[(&Completion, &MessageId)],
         chance: f64,
-    ) -> Result<Vec<(MessageId, Recorded)>> {
+    ) -> Result<Vec<(MessageId, RecordedOutcome)>> {
         if fresh.is_empty() {
             return Ok(Vec::new());
         }
@@ -107,26 +112,26 @@ impl PaymentWork<'_, '_> {
         };
         let open = fresh.iter().filter(|(completion, _)| is_open(completion));
         let open: BTreeSet<MessageId> = open.map(|(_, id)| **id).collect();
-        let asked = lease.entries.iter().filter(|e| open.contains(&e.id));
-        let asked: Vec<Entry> = asked.copied().collect();
-        let in_doubt = self.in_doubt(&asked).await?;
+        let open_entries = lease.entries.iter().filter(|e| open.contains(&e.id));
+        let open_entries: Vec<Entry> = open_entries.copied().collect();
+        let in_doubt = self.in_doubt(&open_entries).await?;
         let report = |(completion, id): &(&Completion, &MessageId)| {
             let report = completion.report(**id, in_doubt.contains(&id.0));
             report.map(Report::bounded)
         };
         let reports: Option<Vec<Report>> = fresh.iter().map(report).collect();
-        let reports = reports.ok_or_else(|| Failure::corrupt("a completion is no report"))?;
+        let reports = reports.ok_or_else(|| Failure::corrupt("a completion has no report"))?;
         let reports: Vec<&Report> = reports.iter().collect();
         self.record(lease, &reports, chance).await
     }
 
-    /// What this worker has recorded about messages under a token.
-    pub(super) async fn said_under(
+    /// What this worker recorded for messages under a token.
+    pub(super) async fn completions_under(
         &mut self,
         token: Token,
         worker: &str,
         ids: &[MessageId],
-    ) -> Result<BTreeMap<MessageId, Said>> {
+    ) -> Result<BTreeMap<MessageId, RecordedCompletion>> {
         if ids.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -137,18 +142,18 @@ impl PaymentWork<'_, '_> {
             .bind(worker)
             .fetch_all(&mut *self.connection)
             .await?;
-        let said = |(id, outcome, code, result): Columns| {
-            let said = Said {
+        let earlier = |(id, outcome, code, result): Columns| {
+            let earlier = RecordedCompletion {
                 outcome: rows::attempt_outcome(&outcome)?,
                 code,
                 result: result.as_deref().map(rows::document).transpose()?,
             };
-            Ok((MessageId(id), said))
+            Ok((MessageId(id), earlier))
         };
-        found.into_iter().map(said).collect()
+        found.into_iter().map(earlier).collect()
     }
 
-    pub(super) async fn repair(&mut self, limit: u32) -> Result<Vec<Repaired>> {
+    pub(super) async fn repair(&mut self, limit: u32) -> Result<Vec<RepairResult>> {
         let mut attempts: Vec<(MessageId, u32)> = Vec::new();
         for lease in self.expired_leases(limit, Some(&queue())).await? {
             attempts.extend(lease.entries.iter().map(|e| (e.id, e.attempts + 1)));
@@ -160,8 +165,8 @@ impl PaymentWork<'_, '_> {
         self.repaired(&attempts).await
     }
 
-    /// What these attempts say, in order.
-    async fn repaired(&mut self, attempts: &[(MessageId, u32)]) -> Result<Vec<Repaired>> {
+    /// The results of these attempts, in order.
+    async fn repaired(&mut self, attempts: &[(MessageId, u32)]) -> Result<Vec<RepairResult>> {
         type Columns = (String, i64, String, Option<String>, Option<i64>);
         let found: Vec<Columns> = sqlx::query_as(sql!("payment_attempts"))
             .bind(rows::json(&attempts))
@@ -173,7 +178,7 @@ impl PaymentWork<'_, '_> {
         let repaired = |(outbox_id, no, outcome, code, next_due_at): Columns| {
             let outcome = rows::attempt_outcome(&outcome)?;
             let next_due_at = next_due_at.map(rows::timestamp).transpose()?;
-            Ok(Repaired {
+            Ok(RepairResult {
                 outbox_id: payments::outbox_id(&outbox_id)?,
                 attempt_no: rows::count(no)?,
                 state: AttemptState::of(outcome, code.as_deref(), next_due_at),
@@ -183,13 +188,13 @@ impl PaymentWork<'_, '_> {
     }
 }
 
-/// Refuses what is nobody's to say, and a payment named twice.
+/// Rejects invalid completions and repeated payments.
 pub(super) fn check(completions: &[Completion]) -> Result<()> {
     let mut seen = BTreeSet::new();
     for completion in completions {
         completion.validate()?;
         if !seen.insert(completion.outbox_id) {
-            let why = format!("payment {} is completed twice", completion.outbox_id);
+            let why = format!("payment {} occurs more than once", completion.outbox_id);
             return Err(Error::invalid("completions", why).into());
         }
     }

@@ -2,22 +2,22 @@
 
 use async_trait::async_trait;
 use consign_kernel::{
-    self as kernel, Error, Message, Migration, NewMessage, OnUncertain, QueuePolicy, Resolution,
-    migrations,
+    self as kernel, Error, Message, MessageId, Migration, NewMessage, OnUncertain, QueuePolicy,
+    Resolution, migrations,
 };
 use consign_sqlite::{
     Component, Hook,
-    extension::{Findings, Result},
+    extension::{Findings, Result, Work, rows},
 };
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::SqliteConnection;
 
-use super::doctor;
+use super::{doctor, sql};
 use crate::{MISSING_RAIL_REFERENCE, QUEUE};
 
 const MIGRATIONS: &[Migration] = migrations!["payments";
-    (1, "payments", "migrations/0001_payments.sql"),
+    (1, "tables", "migrations/0001_tables.sql"),
 ];
 
 /// The component `payments`.
@@ -44,6 +44,7 @@ impl Component for PaymentsComponent {
     }
 }
 
+#[async_trait]
 impl Hook for PaymentsComponent {
     fn queue(&self) -> &'static str {
         QUEUE
@@ -54,7 +55,7 @@ impl Hook for PaymentsComponent {
         Err(Error::invalid(format!("queue {QUEUE}"), why))
     }
 
-    /// A payment in doubt is probed or held, never sent again by itself.
+    /// A payment in doubt is probed or held, never resent automatically.
     fn check_policy(&self, policy: &QueuePolicy) -> consign_kernel::Result<()> {
         if policy.on_uncertain != OnUncertain::Resend {
             return Ok(());
@@ -81,5 +82,31 @@ impl Hook for PaymentsComponent {
         resolution: &Resolution,
     ) -> consign_kernel::Result<Option<Value>> {
         crate::resolved(resolution)
+    }
+
+    /// A payment stays while it must be compared with the rail's records.
+    async fn needed(
+        &self,
+        connection: &mut SqliteConnection,
+        (first, last): (MessageId, MessageId),
+        _at: Timestamp,
+    ) -> Result<Vec<MessageId>> {
+        let needed: Vec<i64> = sqlx::query_scalar(sql!("payment_needed"))
+            .bind(first.0)
+            .bind(last.0)
+            .fetch_all(connection)
+            .await?;
+        Ok(needed.into_iter().map(MessageId).collect())
+    }
+
+    /// The row of a payment is the record of its key; both go together.
+    async fn forgotten(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
+        for statement in [sql!("payment_sequences_forget"), sql!("payment_forget")] {
+            sqlx::query(statement)
+                .bind(rows::id_array(ids))
+                .execute(&mut *work.connection)
+                .await?;
+        }
+        Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! Payments and their messages belong together, numbers have no gaps, references name one payment,
-//! and nobody waits for somebody to look.
+//! Checks that payments agree with their messages, sequences have no gaps, references are unique,
+//! and no payment waits for an operator.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use sqlx::SqliteConnection;
 
 use super::{reconcile::reused_with_messages, sql};
 
-/// A lease that ended this long ago was missed by everybody: workers claim every second or so.
+/// A lease that expired this long ago means that no worker runs: workers claim every second or so.
 const GRACE: Duration = Duration::from_secs(60);
 
 pub(super) async fn examine(
@@ -32,20 +32,20 @@ async fn check_rows(connection: &mut SqliteConnection, report: &mut Findings) ->
         match code.as_str() {
             "message_without_payment" => report.add(
                 "message_without_payment",
-                format!("message {id} of queue payments has no payment beside it"),
-                "restore payment from a backup; find out who writes to message without consign",
+                format!("message {id} of queue payments has no row in payment"),
+                "restore payment from a backup; find out what writes to message without consign",
                 message,
             ),
             "payment_without_message" => report.add(
                 "payment_without_message",
-                format!("the payment of message {id} has no message: it is never dispatched"),
+                format!("the payment of message {id} has no message and is never dispatched"),
                 "restore message from a backup",
                 message,
             ),
             _ => report.add(
                 "payment_dispatched_twice",
                 format!("the payment of message {id} was dispatched more than once"),
-                "ask the rail whether it paid twice; nothing to mend here; report this as a defect",
+                "check at the rail whether it was paid twice; nothing can be repaired here; report this as a defect",
                 message,
             ),
         }
@@ -57,8 +57,8 @@ async fn check_rows(connection: &mut SqliteConnection, report: &mut Findings) ->
         report.add(
             "payment_sequence_gap",
             format!(
-                "participant {participant} has {count} payments, the last is number {last}, the \
-                 next would be {next}"
+                "participant {participant} has {count} payments, the last sequence number is {last}, the \
+                 next is {next}"
             ),
             "restore payment from a backup, then set next_sequence_id one above the last number",
             None,
@@ -74,10 +74,10 @@ async fn check_references(connection: &mut SqliteConnection, report: &mut Findin
         report.add(
             "rail_reference_reused",
             format!(
-                "{} payments of {participant} have the reference {reference}",
+                "{} payments of {participant} share the reference {reference}",
                 messages.len()
             ),
-            "compare these payments with the books of the rail: one of them may not have been paid; \
+            "compare these payments with the rail's records: one of them may not have been paid; \
              `consign payments reconcile`",
             messages,
         );
@@ -85,7 +85,7 @@ async fn check_references(connection: &mut SqliteConnection, report: &mut Findin
     Ok(())
 }
 
-/// Nothing is damaged here, but money may have moved, or does not.
+/// Findings without damage: money may have moved, or may not move.
 async fn check_alarms(
     connection: &mut SqliteConnection,
     now: Timestamp,
@@ -101,25 +101,25 @@ async fn check_alarms(
         match code.as_str() {
             "payment_lease_expired" => report.add(
                 "payment_lease_expired",
-                format!("the payment of message {id} is in a lease that ended over a minute ago"),
-                "start a worker, or run `consign payments repair`: nobody has claimed since",
+                format!("the payment of message {id} is in a lease that expired over a minute ago"),
+                "start a worker, or run `consign payments repair`: no claim has run since",
                 message,
             ),
             "payment_late_unconfirmed" => report.add(
                 "payment_late_unconfirmed",
                 format!(
-                    "the rail accepted the payment of message {id} in a lease that was lost, and \
-                     that is not what is on record"
+                    "the rail accepted the payment of message {id} in a lost lease, and \
+                     no recorded attempt shows it"
                 ),
-                "compare with the books of the rail: it may be paid, or paid twice; `consign \
+                "compare with the rail's records: it may be paid, or paid twice; `consign \
                  payments reconcile`",
                 message,
             ),
             _ => report.add(
                 "payment_failed_in_doubt",
                 format!("the payment of message {id} has failed, though the rail may have it"),
-                "look it up at the rail by its outbox_id; `consign payments requeue` asks before \
-                 anything is sent",
+                "look it up at the rail by its outbox_id; `consign payments requeue` queries the rail before \
+                 it sends",
                 message,
             ),
         }

@@ -1,8 +1,8 @@
-//! Enqueueing payments: a row, a number and a message each, or none of it.
+//! Enqueues payments: a row, a number and a message each, or none.
 
 use std::collections::{BTreeMap, HashMap};
 
-use consign_kernel::{By, MessageId, NewMessage, QueuePolicy};
+use consign_kernel::{By, MessageId, NewMessage, QueuePolicy, StateKind};
 use consign_sqlite::extension::{Failure, Result, arguments, rows};
 use jiff::Timestamp;
 use sqlx::FromRow;
@@ -10,30 +10,49 @@ use uuid::{NoContext, Uuid};
 
 use super::{PaymentWork, sql};
 use crate::{
-    EnqueueAnswer, Enqueued, NewPayment, OutboxId, PaymentState, PaymentsOptions, Stored, queue,
-    queue_policy,
+    EnqueueAnswer, NewPayment, OutboxId, PaymentReceipt, PaymentState, PaymentsOptions,
+    StoredPayment, queue, queue_policy,
 };
 
 /// A payment whose key was used before, in the database or in the same call.
-struct Known {
+struct DuplicatePayment {
     message_id: MessageId,
-    stored: Stored,
+    stored: StoredPayment,
     created_at: Timestamp,
-    /// None for one of this call; its state is known from what was asked.
+    /// `None` unless it is one of the same call.
     is_held: Option<bool>,
+    /// Set if its message has left: `stored` lacks the caller's payload then.
+    former: Option<FormerPayment>,
+}
+
+/// What the key of a payment keeps of its message.
+struct FormerPayment {
+    digest: Vec<u8>,
+    state: StateKind,
+}
+
+impl DuplicatePayment {
+    fn conflict(&self, payment: &NewPayment) -> Option<EnqueueAnswer> {
+        let Some(former) = &self.former else {
+            return self.stored.conflict_answer(payment);
+        };
+        let field = self.stored.former_conflict(payment, &former.digest)?;
+        let outbox_id = self.stored.outbox_id;
+        Some(EnqueueAnswer::Conflict { outbox_id, field })
+    }
 }
 
 /// A payment to be written.
-struct Fresh<'p> {
+struct PaymentInsert<'p> {
     payment: &'p NewPayment,
     message_id: MessageId,
-    stored: Stored,
+    stored: StoredPayment,
     message: NewMessage,
 }
 
 /// Instruction, key and tenant.
 type Key<'p> = (&'p str, &'p str, Option<Uuid>);
-type KnownColumns = (i64, i64, String, i64, i64, String);
+type KnownColumns = (i64, i64, i64, String, Option<Vec<u8>>, Option<bool>);
 
 fn key_of(payment: &NewPayment) -> Key<'_> {
     (
@@ -44,13 +63,13 @@ fn key_of(payment: &NewPayment) -> Key<'_> {
 }
 
 impl PaymentWork<'_, '_> {
-    /// Everything that can be refused is refused before the first write.
+    /// Everything is validated before the first write.
     pub(super) async fn enqueue_payments(
         &mut self,
         payments: &[NewPayment],
     ) -> Result<Vec<EnqueueAnswer>> {
         payments.iter().try_for_each(NewPayment::validate)?;
-        let mut known = self.known_payments(payments).await?;
+        let mut known = self.stored_payments(payments).await?;
         let mut new: Vec<&NewPayment> = Vec::new();
         let mut seen: BTreeMap<Key<'_>, ()> = BTreeMap::new();
         for payment in payments {
@@ -64,11 +83,12 @@ impl PaymentWork<'_, '_> {
             self.write_payments(&fresh).await?;
             for payment in fresh {
                 let is_held = Some(payment.payment.kyc_hold);
-                let entry = Known {
+                let entry = DuplicatePayment {
                     message_id: payment.message_id,
                     stored: payment.stored,
                     created_at: self.now,
                     is_held,
+                    former: None,
                 };
                 known.insert(key_of(payment.payment), entry);
             }
@@ -76,11 +96,11 @@ impl PaymentWork<'_, '_> {
         self.answer_payments(payments, &known).await
     }
 
-    /// Begins the transaction and looks up the keys.
-    async fn known_payments<'p>(
+    /// Begins the transaction and reads the keys.
+    async fn stored_payments<'p>(
         &mut self,
         payments: &'p [NewPayment],
-    ) -> Result<HashMap<Key<'p>, Known>> {
+    ) -> Result<HashMap<Key<'p>, DuplicatePayment>> {
         let keys: Vec<Key<'p>> = payments.iter().map(key_of).collect();
         let first = [
             concat!("BEGIN IMMEDIATE;\n", sql!("payment_keys")),
@@ -91,20 +111,27 @@ impl PaymentWork<'_, '_> {
             .await?;
         let mut known = HashMap::new();
         for row in answers.first().into_iter().flatten() {
-            let (index, message_id, _, _, created_at, payload) = KnownColumns::from_row(row)?;
-            let entry = Known {
+            let (index, message_id, created_at, payload, digest, died) =
+                KnownColumns::from_row(row)?;
+            let state = if died == Some(true) {
+                StateKind::Dead
+            } else {
+                StateKind::Delivered
+            };
+            let entry = DuplicatePayment {
                 message_id: MessageId(message_id),
                 stored: rows::document(&payload)?,
                 created_at: rows::timestamp(created_at)?,
                 is_held: None,
+                former: digest.map(|digest| FormerPayment { digest, state }),
             };
             known.insert(keys[index as usize], entry);
         }
         Ok(known)
     }
 
-    /// Gives each payment its identity, its number and its message, and refuses what cannot be kept.
-    async fn prepare<'p>(&mut self, payments: &[&'p NewPayment]) -> Result<Vec<Fresh<'p>>> {
+    /// Assigns identity, number and message, and rejects invalid payments.
+    async fn prepare<'p>(&mut self, payments: &[&'p NewPayment]) -> Result<Vec<PaymentInsert<'p>>> {
         let policy = match self.policies([&queue()]).await?.remove(&queue()) {
             Some(policy) => policy,
             None => first_policy(),
@@ -114,11 +141,11 @@ impl PaymentWork<'_, '_> {
         let mut fresh = Vec::with_capacity(payments.len());
         for (message_id, payment) in (last + 1..).zip(payments) {
             let number = next.entry(payment.participant_id.as_str()).or_insert(1);
-            let stored = Stored::new(payment, self.new_outbox_id(), *number);
+            let stored = StoredPayment::new(payment, self.new_outbox_id(), *number);
             *number += 1;
             let message = stored.message(payment);
             message.validate(fresh.len(), &policy)?;
-            fresh.push(Fresh {
+            fresh.push(PaymentInsert {
                 payment,
                 message_id: MessageId(message_id),
                 stored,
@@ -147,7 +174,7 @@ impl PaymentWork<'_, '_> {
         Ok(next)
     }
 
-    /// By time, so that payments of one time stand together in the index.
+    /// By time, so that recent payments are adjacent in the index.
     fn new_outbox_id(&self) -> OutboxId {
         let now = self.now;
         let seconds = u64::try_from(now.as_second()).unwrap_or(0);
@@ -157,19 +184,19 @@ impl PaymentWork<'_, '_> {
         )))
     }
 
-    async fn write_payments(&mut self, fresh: &[Fresh<'_>]) -> Result<()> {
+    async fn write_payments(&mut self, fresh: &[PaymentInsert<'_>]) -> Result<()> {
         if self.policies([&queue()]).await?.is_empty() {
             let by = By::new("consign", "the first payment");
             self.put_queue(&queue(), &first_policy(), &by).await?;
         }
         let mut next: BTreeMap<&str, i64> = BTreeMap::new();
-        for Fresh { stored, .. } in fresh {
+        for PaymentInsert { stored, .. } in fresh {
             next.insert(&stored.participant_id, stored.sequence_id + 1);
         }
         let next: Vec<(&str, i64)> = next.into_iter().collect();
         self.insert_all(sql!("payment_sequences_put"), &next)
             .await?;
-        let row = |fresh: &Fresh<'_>| {
+        let row = |fresh: &PaymentInsert<'_>| {
             let stored = &fresh.stored;
             rows::json(&(
                 fresh.message_id,
@@ -191,11 +218,11 @@ impl PaymentWork<'_, '_> {
             .await?;
         let messages: Vec<NewMessage> = fresh.iter().map(|fresh| fresh.message.clone()).collect();
         let enqueued = self.enqueue_new(&messages).await?;
-        let is_expected = |(fresh, enqueued): (&Fresh<'_>, &consign_kernel::Enqueued)| {
+        let is_expected = |(fresh, enqueued): (&PaymentInsert<'_>, &consign_kernel::Receipt)| {
             fresh.message_id == enqueued.id
         };
         if !fresh.iter().zip(&enqueued).all(is_expected) {
-            return Err(Failure::corrupt("a payment's message got another id"));
+            return Err(Failure::corrupt("a payment's message has an unexpected id"));
         }
         let held = fresh.iter().filter(|fresh| fresh.payment.kyc_hold);
         let held: Vec<MessageId> = held.map(|fresh| fresh.message_id).collect();
@@ -205,11 +232,11 @@ impl PaymentWork<'_, '_> {
         Ok(())
     }
 
-    /// One answer per payment, in order.
+    /// One result per payment, in order.
     async fn answer_payments(
         &mut self,
         payments: &[NewPayment],
-        known: &HashMap<Key<'_>, Known>,
+        known: &HashMap<Key<'_>, DuplicatePayment>,
     ) -> Result<Vec<EnqueueAnswer>> {
         let old = known.values().filter(|known| known.is_held.is_none());
         let old = old.map(|known| known.message_id).collect();
@@ -219,20 +246,22 @@ impl PaymentWork<'_, '_> {
         for payment in payments {
             let key = key_of(payment);
             let Some(known) = known.get(&key) else {
-                return Err(Failure::corrupt("a payment is neither new nor known"));
+                return Err(Failure::corrupt("a payment is neither new nor stored"));
             };
             let outbox_id = known.stored.outbox_id;
-            if let Some(conflict) = known.stored.conflict_answer(payment) {
+            if let Some(conflict) = known.conflict(payment) {
                 answers.push(conflict);
                 continue;
             }
-            let state = match (known.is_held, states.get(&known.message_id)) {
+            let former = known.former.as_ref().map(|former| former.state);
+            let found = states.get(&known.message_id).map(|found| found.state);
+            let state = match (known.is_held, found.or(former)) {
                 (Some(true), _) => PaymentState::Held,
                 (Some(false), _) => PaymentState::Pending,
-                (None, Some(found)) => found.state.into(),
+                (None, Some(state)) => state.into(),
                 (None, None) => return Err(Failure::corrupt("a payment has no message")),
             };
-            answers.push(EnqueueAnswer::Enqueued(Enqueued {
+            answers.push(EnqueueAnswer::Enqueued(PaymentReceipt {
                 outbox_id,
                 sequence_id: known.stored.sequence_id,
                 created_at: known.created_at,
@@ -244,7 +273,7 @@ impl PaymentWork<'_, '_> {
     }
 }
 
-/// The queue's rules if nobody has made any.
+/// The default policy of the queue.
 fn first_policy() -> QueuePolicy {
     queue_policy(&PaymentsOptions::default())
 }

@@ -1,4 +1,4 @@
-//! What should be compared with a rail's own books.
+//! Payments to compare with the rail's records.
 
 use consign_kernel::{MessageId, Outcome};
 use consign_sqlite::extension::{Failure, Result, late, rows};
@@ -43,7 +43,7 @@ pub(super) async fn examine(
     Ok(found)
 }
 
-/// Each query asks for one more than is shown.
+/// Each query reads one more than is shown.
 fn cut<T>(list: &mut Vec<T>, limit: usize) -> bool {
     let is_cut = list.len() > limit;
     list.truncate(limit);
@@ -63,7 +63,7 @@ async fn late_successes(
     for (message_id, id) in found {
         let outbox_id = outbox_id(&id)?;
         let Some((view, _)) = one(connection, now, outbox_id).await? else {
-            return Err(Failure::corrupt("a payment is gone"));
+            return Err(Failure::corrupt("a payment disappeared"));
         };
         for late in late(connection, MessageId(message_id)).await? {
             if late.outcome == Outcome::Delivered {
@@ -84,7 +84,7 @@ async fn reused(connection: &mut SqliteConnection, limit: u32) -> Result<Vec<Reu
     Ok(found.into_iter().map(|(reused, _)| reused).collect())
 }
 
-/// The same, with the messages of those payments.
+/// The same with the messages of those payments.
 pub(super) async fn reused_with_messages(
     connection: &mut SqliteConnection,
     limit: u32,

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::sql;
 use crate::{
     AttemptState, InFlight, OutboxId, PaymentFilter, PaymentState, PaymentView, PaymentsStatus,
-    RETRY_CEILING_EXCEEDED, Stored,
+    RETRY_CEILING_EXCEEDED, StoredPayment,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -27,7 +27,7 @@ fn uuid(text: &str) -> Result<Uuid> {
     id.map_err(|_| Failure::corrupt(format!("{text:?} is not a UUID")))
 }
 
-/// A payment and where it is, as `payment_get.sql` and its like answer.
+/// A payment and its message's state, as in `payment_get.sql`.
 pub(super) struct ViewRow(pub(super) PaymentView);
 
 impl ViewRow {
@@ -58,7 +58,7 @@ impl ViewRow {
             state: place.into(),
             place,
             attempt_count: rows::count(row.try_get("attempts")?)?,
-            // Whoever waits for a turn is due when it comes.
+            // A waiting message becomes due when it is promoted.
             next_attempt_at: time("due_at")?.filter(|_| place == StateKind::Ready),
             claimed_by: row.try_get("owner")?,
             lease_expires_at: time("expires_at")?,
@@ -67,7 +67,7 @@ impl ViewRow {
     }
 }
 
-/// One payment, as quickly as it can be found: most that are asked about are finished.
+/// One payment. The fast path is for finished ones, which are most reads.
 pub(super) async fn one(
     connection: &mut SqliteConnection,
     now: Timestamp,
@@ -81,8 +81,9 @@ pub(super) async fn one(
         return Ok(None);
     };
     let ViewRow(mut view) = ViewRow::new(&row)?;
+    // A payment whose message has left is kept for its key only.
     let Some(story) = explain(connection, now, view.message_id).await? else {
-        return Err(Failure::corrupt(format!("payment {id} has no message")));
+        return Ok(None);
     };
     view.place = story.state.kind();
     view.state = view.place.into();
@@ -102,8 +103,9 @@ pub(super) async fn one(
         State::Dead { code, .. } => view.reason = Some(code),
         State::Waiting { .. } | State::Delivered { .. } => {}
     }
-    let stored = Stored::read(&story.message.payload);
-    let stored = stored.map_err(|error| Failure::corrupt(format!("payment {id} is {error}")))?;
+    let stored = StoredPayment::read(&story.message.payload);
+    let stored =
+        stored.map_err(|error| Failure::corrupt(format!("payment {id} is unreadable: {error}")))?;
     Ok(Some((view, stored.payload)))
 }
 
@@ -140,7 +142,7 @@ pub(super) async fn list(
     })
 }
 
-/// The places a state stands for.
+/// The message states of a payment state.
 fn places(state: PaymentState) -> Vec<&'static str> {
     let fits = |kind: &StateKind| PaymentState::from(*kind) == state;
     let kinds = StateKind::ALL.into_iter().filter(fits);
@@ -210,7 +212,8 @@ pub(super) async fn status(
     let mut last_hour = BTreeMap::new();
     for (word, count) in states {
         let state = AttemptState::ALL.into_iter().find(|s| s.as_str() == word);
-        let state = state.ok_or_else(|| Failure::corrupt(format!("{word:?} is no state")))?;
+        let state =
+            state.ok_or_else(|| Failure::corrupt(format!("unknown attempt state {word:?}")))?;
         last_hour.insert(state, count.unsigned_abs());
     }
     Ok(PaymentsStatus {

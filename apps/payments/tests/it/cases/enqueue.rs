@@ -1,11 +1,11 @@
-//! Handing payments in (P-01, P-02, P-18).
+//! Handing payments in.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use consign_conformance::stage::{all, by, refused, s};
 use consign_kernel::{NewMessage, OnUncertain, StateKind};
 use consign_payments::{
-    EnqueueAnswer, NewPayment, OutboxId, PaymentState, PaymentsOptions, Stored, queue_policy,
+    EnqueueAnswer, NewPayment, OutboxId, PaymentState, PaymentsOptions, StoredPayment, queue_policy,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -13,12 +13,15 @@ use uuid::Uuid;
 
 use super::{
     PaymentsHarness,
-    till::{Till, dispatched, enqueued, failed, held_by, payment, payment_of, retryable, rules},
+    fixture::{
+        PaymentsFixture, dispatched, enqueued, failed, held_by, payment, payment_of, retryable,
+        rules,
+    },
 };
 
 pub(crate) async fn a_payment_is_a_row_and_a_message(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
-    let now = till.stage.now().await;
+    let fixture = PaymentsFixture::new(harness).await;
+    let now = fixture.stage.now().await;
     let new = NewPayment {
         tenant_id: Some(Uuid::from_u128(7)),
         correlation_id: Some(Uuid::from_u128(8)),
@@ -27,12 +30,12 @@ pub(crate) async fn a_payment_is_a_row_and_a_message(harness: &dyn PaymentsHarne
             .collect(),
         ..payment(1)
     };
-    let answer = enqueued(&till.try_enqueue(std::slice::from_ref(&new)).await[0]);
+    let answer = enqueued(&fixture.try_enqueue(std::slice::from_ref(&new)).await[0]);
     assert_eq!((answer.sequence_id, answer.created_at), (1, now));
     assert_eq!(answer.state, PaymentState::Pending);
     assert!(!answer.duplicate);
 
-    let found = till.payments.payment(answer.outbox_id).await;
+    let found = fixture.payments.payment(answer.outbox_id).await;
     let (view, payload) = found.expect("payment answers").expect("a payment");
     assert_eq!(payload, new.payload);
     assert_eq!(view.instruction_id, new.instruction_id);
@@ -54,7 +57,7 @@ pub(crate) async fn a_payment_is_a_row_and_a_message(harness: &dyn PaymentsHarne
         (None, None, None)
     );
 
-    let lease = till.stage.claim(10).await;
+    let lease = fixture.stage.claim(10).await;
     let message = &lease.messages[0].message;
     assert_eq!(message.id, view.message_id);
     assert_eq!(message.key, Some(answer.outbox_id.to_string()));
@@ -62,22 +65,22 @@ pub(crate) async fn a_payment_is_a_row_and_a_message(harness: &dyn PaymentsHarne
     let mut headers = new.headers.clone();
     headers.insert("correlation_id".into(), json!(Uuid::from_u128(8)));
     assert_eq!(message.headers, headers, "so that its case is found");
-    let stored = Stored::read(&message.payload).expect("a payment's message");
-    assert_eq!(stored, Stored::new(&new, answer.outbox_id, 1));
+    let stored = StoredPayment::read(&message.payload).expect("a payment's message");
+    assert_eq!(stored, StoredPayment::new(&new, answer.outbox_id, 1));
 }
 
-/// P-01: the same outbox_id, one pending, no attempts, one number used.
+/// The same outbox_id, one pending, no attempts, one number used.
 pub(crate) async fn a_repeated_payment_is_the_first(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
-    let first = enqueued(&till.try_enqueue(&[payment(1)]).await[0]);
-    till.stage.advance(s(60)).await;
+    let fixture = PaymentsFixture::new(harness).await;
+    let first = enqueued(&fixture.try_enqueue(&[payment(1)]).await[0]);
+    fixture.stage.advance(s(60)).await;
     let again = NewPayment {
         correlation_id: Some(Uuid::from_u128(9)),
         payload: json!({"destination": "acc-1", "currency_code": "ZMW", "amount_minor": 1001.0})
             .into(),
         ..payment(1)
     };
-    let repeated = enqueued(&till.try_enqueue(&[again]).await[0]);
+    let repeated = enqueued(&fixture.try_enqueue(&[again]).await[0]);
     assert!(repeated.duplicate);
     assert_eq!(
         (
@@ -87,19 +90,22 @@ pub(crate) async fn a_repeated_payment_is_the_first(harness: &dyn PaymentsHarnes
         ),
         (first.outbox_id, first.sequence_id, first.created_at)
     );
-    assert_eq!(till.attempts(first.outbox_id).await, []);
-    let next = enqueued(&till.try_enqueue(&[payment(2)]).await[0]);
+    assert_eq!(fixture.attempts(first.outbox_id).await, []);
+    let next = enqueued(&fixture.try_enqueue(&[payment(2)]).await[0]);
     assert_eq!(next.sequence_id, 2, "a repeat uses no number");
-    assert_eq!(till.stage.claim(10).await.messages.len(), 2);
+    assert_eq!(fixture.stage.claim(10).await.messages.len(), 2);
 }
 
-/// P-01, phase 5.
 pub(crate) async fn a_payment_sent_by_ten_at_once_is_one(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
+    let fixture = PaymentsFixture::new(harness).await;
     let other = harness.another_payments().await;
     let mut tasks = JoinSet::new();
     for n in 0..10 {
-        let payments = if n % 2 == 0 { &till.payments } else { &other };
+        let payments = if n % 2 == 0 {
+            &fixture.payments
+        } else {
+            &other
+        };
         let payments = Arc::clone(payments);
         tasks.spawn(async move {
             let answers = payments.enqueue_payments(&[payment(1)]).await;
@@ -110,16 +116,16 @@ pub(crate) async fn a_payment_sent_by_ten_at_once_is_one(harness: &dyn PaymentsH
     let ids: BTreeSet<OutboxId> = answers.iter().map(|a| a.outbox_id).collect();
     assert_eq!(ids.len(), 1, "one payment: {answers:?}");
     assert_eq!(answers.iter().filter(|a| !a.duplicate).count(), 1);
-    let next = enqueued(&till.try_enqueue(&[payment(2)]).await[0]);
+    let next = enqueued(&fixture.try_enqueue(&[payment(2)]).await[0]);
     assert_eq!(next.sequence_id, 2, "one number was used");
 }
 
-/// P-01, CP-05: another payload, participant, rail or hold under the same key.
+/// Another payload, participant, rail or hold under the same key.
 pub(crate) async fn a_payment_that_differs_under_its_key_is_a_conflict(
     harness: &dyn PaymentsHarness,
 ) {
-    let till = Till::new(harness).await;
-    let id = till.enqueue_one(&payment(1)).await;
+    let fixture = PaymentsFixture::new(harness).await;
+    let id = fixture.enqueue_one(&payment(1)).await;
     let table = [
         (
             "participant_id",
@@ -155,7 +161,7 @@ pub(crate) async fn a_payment_that_differs_under_its_key_is_a_conflict(
     for round in ["ready", "leased", "dispatched"] {
         let more = [("rail_type", both.clone()), ("kyc_hold", hold.clone())];
         for (field, differing) in table.iter().chain(&more) {
-            let answer = till
+            let answer = fixture
                 .try_enqueue(std::slice::from_ref(differing))
                 .await
                 .remove(0);
@@ -166,38 +172,41 @@ pub(crate) async fn a_payment_that_differs_under_its_key_is_a_conflict(
             assert_eq!(answer, conflict, "while {round}");
         }
         match round {
-            "ready" => drop(till.stage.claim(1).await),
+            "ready" => drop(fixture.stage.claim(1).await),
             "leased" => {
-                till.stage.crash().await;
-                till.work_off(dispatched).await;
+                fixture.stage.crash().await;
+                fixture.work_off(dispatched).await;
             }
             _ => {}
         }
     }
-    let next = enqueued(&till.try_enqueue(&[payment_of("bank-b", 1)]).await[0]);
-    assert_eq!(next.sequence_id, 1, "a conflict uses no number of anybody");
+    let next = enqueued(&fixture.try_enqueue(&[payment_of("bank-b", 1)]).await[0]);
+    assert_eq!(next.sequence_id, 1, "a conflict uses no number");
 }
 
-/// A tenant that uses another one's key, or nobody's, makes a payment of its own.
+/// A tenant that uses the key of another tenant, or of none, makes a payment of its own.
 pub(crate) async fn a_key_is_its_tenants_own(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
+    let fixture = PaymentsFixture::new(harness).await;
     let of = |tenant: Option<u128>, rail: &str| NewPayment {
         tenant_id: tenant.map(Uuid::from_u128),
         rail_type: rail.into(),
         ..payment(1)
     };
-    // In one call and in several: nobody's, two tenants', and one whose id is all zeros.
-    let mut made = till
+    // In one call and in several: without a tenant, two tenants, and one whose id is all zeros.
+    let mut made = fixture
         .enqueue(&[of(None, "PAYMENT"), of(Some(1), "REFUND")])
         .await;
-    made.push(till.enqueue_one(&of(Some(2), "PAYMENT")).await);
-    made.push(till.enqueue_one(&of(Some(0), "PAYMENT")).await);
+    made.push(fixture.enqueue_one(&of(Some(2), "PAYMENT")).await);
+    made.push(fixture.enqueue_one(&of(Some(0), "PAYMENT")).await);
     let tenants = [(None, "PAYMENT"), (Some(1), "REFUND"), (Some(2), "PAYMENT")];
     for ((tenant, rail), id) in tenants.into_iter().zip(&made) {
-        let again = enqueued(&till.try_enqueue(&[of(tenant, rail)]).await[0]);
+        let again = enqueued(&fixture.try_enqueue(&[of(tenant, rail)]).await[0]);
         assert_eq!((again.outbox_id, again.duplicate), (*id, true));
-        assert_eq!(till.view(*id).await.tenant_id, tenant.map(Uuid::from_u128));
-        let other = till.try_enqueue(&[of(tenant, "OTHER")]).await.remove(0);
+        assert_eq!(
+            fixture.view(*id).await.tenant_id,
+            tenant.map(Uuid::from_u128)
+        );
+        let other = fixture.try_enqueue(&[of(tenant, "OTHER")]).await.remove(0);
         let conflict = EnqueueAnswer::Conflict {
             outbox_id: *id,
             field: "rail_type",
@@ -211,13 +220,15 @@ pub(crate) async fn a_key_is_its_tenants_own(harness: &dyn PaymentsHarness) {
 pub(crate) async fn a_conflict_leaves_the_other_payments_of_its_call(
     harness: &dyn PaymentsHarness,
 ) {
-    let till = Till::new(harness).await;
-    till.enqueue_one(&payment(1)).await;
+    let fixture = PaymentsFixture::new(harness).await;
+    fixture.enqueue_one(&payment(1)).await;
     let differing = NewPayment {
         rail_type: "REFUND".into(),
         ..payment(1)
     };
-    let answers = till.try_enqueue(&[payment(2), differing, payment(3)]).await;
+    let answers = fixture
+        .try_enqueue(&[payment(2), differing, payment(3)])
+        .await;
     assert!(matches!(
         answers[1],
         EnqueueAnswer::Conflict {
@@ -233,12 +244,12 @@ pub(crate) async fn a_conflict_leaves_the_other_payments_of_its_call(
 }
 
 pub(crate) async fn a_payment_twice_in_one_call_is_one(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
+    let fixture = PaymentsFixture::new(harness).await;
     let differing = NewPayment {
         rail_type: "REFUND".into(),
         ..payment(1)
     };
-    let answers = till
+    let answers = fixture
         .try_enqueue(&[payment(1), payment(1), differing, payment(2)])
         .await;
     let (first, second) = (enqueued(&answers[0]), enqueued(&answers[1]));
@@ -250,39 +261,39 @@ pub(crate) async fn a_payment_twice_in_one_call_is_one(harness: &dyn PaymentsHar
     };
     assert_eq!(answers[2], conflict);
     assert_eq!(enqueued(&answers[3]).sequence_id, 2);
-    assert_eq!(till.stage.claim(10).await.messages.len(), 2);
+    assert_eq!(fixture.stage.claim(10).await.messages.len(), 2);
 }
 
-/// P-04, CP-19, CP-20: whatever has become of it, with the time it was first seen.
-pub(crate) async fn a_repeated_payment_tells_how_it_stands(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
-    let first = enqueued(&till.try_enqueue(&[payment(1)]).await[0]);
-    let standing = async |n: usize| enqueued(&till.try_enqueue(&[payment(n)]).await[0]);
-    till.stage.advance(s(1)).await;
-    let lease = till.stage.claim(1).await;
+/// Whatever has become of it, with the time it was first seen.
+pub(crate) async fn a_repeated_payment_returns_its_state(harness: &dyn PaymentsHarness) {
+    let fixture = PaymentsFixture::new(harness).await;
+    let first = enqueued(&fixture.try_enqueue(&[payment(1)]).await[0]);
+    let standing = async |n: usize| enqueued(&fixture.try_enqueue(&[payment(n)]).await[0]);
+    fixture.stage.advance(s(1)).await;
+    let lease = fixture.stage.claim(1).await;
     assert_eq!(standing(1).await.state, PaymentState::Pending, "leased");
-    till.complete(&lease, retryable(first.outbox_id)).await;
+    fixture.complete(&lease, retryable(first.outbox_id)).await;
     assert_eq!(standing(1).await.state, PaymentState::Pending, "resting");
-    till.stage.advance(s(5)).await;
-    till.work_off(dispatched).await;
+    fixture.stage.advance(s(5)).await;
+    fixture.work_off(dispatched).await;
     let last = standing(1).await;
     assert_eq!(last.state, PaymentState::Dispatched);
     assert_eq!(last.created_at, first.created_at);
 
-    let second = till.enqueue_one(&payment(2)).await;
-    let moved = till.payments.hold_payments(&[second], &by()).await;
+    let second = fixture.enqueue_one(&payment(2)).await;
+    let moved = fixture.payments.hold_payments(&[second], &by()).await;
     assert_eq!(moved.expect("hold answers").len(), 1);
     assert_eq!(standing(2).await.state, PaymentState::Held);
-    till.enqueue_one(&payment(3)).await;
-    till.work_off(failed).await;
+    fixture.enqueue_one(&payment(3)).await;
+    fixture.work_off(failed).await;
     assert_eq!(standing(3).await.state, PaymentState::Failed);
 }
 
-/// P-02, D4: 1, rolled back, 2, repeated, conflicting, refused, 3; others count for themselves.
+/// 1, rolled back, 2, repeated, conflicting, refused, 3; others count for themselves.
 pub(crate) async fn numbers_run_per_participant_without_gaps(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
+    let fixture = PaymentsFixture::new(harness).await;
     let number = async |payment: NewPayment| {
-        let answers = till.try_enqueue(&[payment]).await;
+        let answers = fixture.try_enqueue(&[payment]).await;
         enqueued(&answers[0]).sequence_id
     };
     assert_eq!(number(payment(1)).await, 1);
@@ -295,12 +306,15 @@ pub(crate) async fn numbers_run_per_participant_without_gaps(harness: &dyn Payme
         rail_type: "REFUND".into(),
         ..payment(3)
     };
-    till.try_enqueue(&[differing]).await;
+    fixture.try_enqueue(&[differing]).await;
     let unfit = NewPayment {
         payload: json!([]).into(),
         ..payment(5)
     };
-    let answer = till.payments.enqueue_payments(&[payment(4), unfit]).await;
+    let answer = fixture
+        .payments
+        .enqueue_payments(&[payment(4), unfit])
+        .await;
     refused(answer, "invalid_input");
     assert_eq!(number(payment(6)).await, 3);
     assert_eq!(number(payment_of("bank-b", 2)).await, 1);
@@ -310,18 +324,22 @@ pub(crate) async fn numbers_run_per_participant_without_gaps(harness: &dyn Payme
         payment_of("bank-c", 1),
         payment(8),
     ];
-    let answers = till.try_enqueue(&mixed).await;
+    let answers = fixture.try_enqueue(&mixed).await;
     let numbers: Vec<i64> = answers.iter().map(|a| enqueued(a).sequence_id).collect();
-    assert_eq!(numbers, [2, 4, 1, 5], "in the order given");
+    assert_eq!(numbers, [2, 4, 1, 5], "in input order");
 }
 
-/// P-02: 100 at once, half of them through another instance, some sent twice.
+/// 100 at once, half of them through another instance, some sent twice.
 pub(crate) async fn numbers_have_no_gaps_under_many_producers(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
+    let fixture = PaymentsFixture::new(harness).await;
     let other = harness.another_payments().await;
     let mut tasks = JoinSet::new();
     for n in 0..100 {
-        let payments = if n % 2 == 0 { &till.payments } else { &other };
+        let payments = if n % 2 == 0 {
+            &fixture.payments
+        } else {
+            &other
+        };
         let payments = Arc::clone(payments);
         // Every tenth comes twice, at the same time.
         let n = if n % 10 == 9 { n - 1 } else { n };
@@ -342,15 +360,19 @@ pub(crate) async fn numbers_have_no_gaps_under_many_producers(harness: &dyn Paym
     assert_eq!(numbers, expected, "no gap, no number twice");
 }
 
-/// CP-17: whoever enqueues for several participants names them in any order.
+/// Callers list several participants in any order.
 pub(crate) async fn producers_of_several_participants_do_not_wait_for_ever(
     harness: &dyn PaymentsHarness,
 ) {
-    let till = Till::new(harness).await;
+    let fixture = PaymentsFixture::new(harness).await;
     let other = harness.another_payments().await;
     let mut tasks = JoinSet::new();
     for n in 0..20 {
-        let payments = if n % 2 == 0 { &till.payments } else { &other };
+        let payments = if n % 2 == 0 {
+            &fixture.payments
+        } else {
+            &other
+        };
         let payments = Arc::clone(payments);
         tasks.spawn(async move {
             let mut pair = vec![payment_of("bank-a", n), payment_of("bank-b", n)];
@@ -364,17 +386,17 @@ pub(crate) async fn producers_of_several_participants_do_not_wait_for_ever(
     assert_eq!(all(tasks).await.iter().sum::<usize>(), 40);
 }
 
-/// P-18: neither the business's rows nor the payment.
+/// Neither the business's rows nor the payment.
 pub(crate) async fn a_rolled_back_payment_leaves_nothing(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
+    let fixture = PaymentsFixture::new(harness).await;
     harness.enqueue_payments_and_roll_back(&[payment(1)]).await;
-    till.stage.claim_nothing("it was rolled back").await;
-    let answer = enqueued(&till.try_enqueue(&[payment(1)]).await[0]);
+    fixture.stage.claim_nothing("it was rolled back").await;
+    let answer = enqueued(&fixture.try_enqueue(&[payment(1)]).await[0]);
     assert_eq!((answer.duplicate, answer.sequence_id), (false, 1));
 }
 
-pub(crate) async fn payments_nobody_could_keep_are_refused(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
+pub(crate) async fn rejects_payments_that_no_store_can_keep(harness: &dyn PaymentsHarness) {
+    let fixture = PaymentsFixture::new(harness).await;
     type Change = fn(&mut NewPayment);
     let table: [Change; 8] = [
         |p| p.instruction_id.clear(),
@@ -389,56 +411,65 @@ pub(crate) async fn payments_nobody_could_keep_are_refused(harness: &dyn Payment
     for (index, change) in table.into_iter().enumerate() {
         let mut unfit = payment(index);
         change(&mut unfit);
-        let answer = till.payments.enqueue_payments(&[payment(100), unfit]).await;
+        let answer = fixture
+            .payments
+            .enqueue_payments(&[payment(100), unfit])
+            .await;
         refused(answer, "invalid_input");
     }
     let large = NewPayment {
         payload: json!({"x": "y".repeat(rules().payload_max_bytes)}).into(),
         ..payment(1)
     };
-    let answer = till.payments.enqueue_payments(&[payment(100), large]).await;
+    let answer = fixture
+        .payments
+        .enqueue_payments(&[payment(100), large])
+        .await;
     refused(answer, "payload_too_large");
-    till.stage.claim_nothing("all or none").await;
+    fixture.stage.claim_nothing("all or none").await;
     let widest = NewPayment {
         participant_id: "x".repeat(256),
         ..payment(1)
     };
-    till.enqueue_one(&widest).await;
+    fixture.enqueue_one(&widest).await;
 }
 
 pub(crate) async fn the_queue_of_payments_takes_nothing_else(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
-    let stranger = NewMessage::new(till.stage.queue.clone(), json!({"amount_minor": 1}));
+    let fixture = PaymentsFixture::new(harness).await;
+    let stranger = NewMessage::new(fixture.stage.queue.clone(), json!({"amount_minor": 1}));
     refused(
-        till.stage
+        fixture
+            .stage
             .try_enqueue(std::slice::from_ref(&stranger))
             .await,
         "invalid_input",
     );
     let keyed = stranger.with_key(Uuid::from_u128(5).to_string());
-    refused(till.stage.try_enqueue(&[keyed]).await, "invalid_input");
-    till.stage.claim_nothing("nothing came in").await;
+    refused(fixture.stage.try_enqueue(&[keyed]).await, "invalid_input");
+    fixture.stage.claim_nothing("nothing came in").await;
     let mut careless = rules();
     careless.on_uncertain = OnUncertain::Resend;
-    let answer = till
+    let answer = fixture
         .stage
         .store
-        .put_queue(&till.stage.queue, &careless, &by())
+        .put_queue(&fixture.stage.queue, &careless, &by())
         .await;
     refused(answer, "invalid_input");
 }
 
 pub(crate) async fn the_first_payment_makes_the_queue(harness: &dyn PaymentsHarness) {
-    let till = Till::bare(harness);
-    till.enqueue_one(&payment(1)).await;
-    let queue = till.stage.store.queue(&till.stage.queue).await;
+    let fixture = PaymentsFixture::bare(harness);
+    fixture.enqueue_one(&payment(1)).await;
+    let queue = fixture.stage.store.queue(&fixture.stage.queue).await;
     let queue = queue.expect("queue answers").expect("a queue");
     assert_eq!(queue.policy, queue_policy(&PaymentsOptions::default()));
-    let lease = till.stage.claim(1).await;
-    till.complete(&lease, dispatched(held_by(&lease)[0])).await;
+    let lease = fixture.stage.claim(1).await;
+    fixture
+        .complete(&lease, dispatched(held_by(&lease)[0]))
+        .await;
 }
 
 pub(crate) async fn an_enqueue_of_no_payments_answers_nothing(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
-    assert_eq!(till.try_enqueue(&[]).await, []);
+    let fixture = PaymentsFixture::new(harness).await;
+    assert_eq!(fixture.try_enqueue(&[]).await, []);
 }

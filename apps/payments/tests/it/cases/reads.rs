@@ -1,4 +1,4 @@
-//! What can be seen (P-16, P-20, P-22).
+//! What can be seen.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     PaymentsHarness,
-    till::{Till, WORKER, dispatched, failed, payment, payment_of, retryable},
+    fixture::{PaymentsFixture, WORKER, dispatched, failed, payment, payment_of, retryable},
 };
 
 const TENANT: Uuid = Uuid::from_u128(77);
@@ -26,28 +26,30 @@ fn of_tenant(payment: NewPayment) -> NewPayment {
 
 /// One payment in each place: dispatched, failed, resting, leased, held, ready; the last two are a
 /// tenant's.
-async fn one_of_each(till: &Till<'_>) -> [OutboxId; 6] {
-    let done = till.enqueue_one(&payment(1)).await;
-    till.work_off(dispatched).await;
-    let dead = till.enqueue_one(&payment(2)).await;
-    till.work_off(failed).await;
-    let resting = till.enqueue_one(&payment(3)).await;
-    till.work_off(retryable).await;
-    let leased = till.enqueue_one(&payment_of("bank-b", 4)).await;
-    till.stage.claim(1).await;
-    let held = till.enqueue_one(&of_tenant(payment(5))).await;
-    till.payments
+async fn one_of_each(fixture: &PaymentsFixture<'_>) -> [OutboxId; 6] {
+    let done = fixture.enqueue_one(&payment(1)).await;
+    fixture.work_off(dispatched).await;
+    let dead = fixture.enqueue_one(&payment(2)).await;
+    fixture.work_off(failed).await;
+    let resting = fixture.enqueue_one(&payment(3)).await;
+    fixture.work_off(retryable).await;
+    let leased = fixture.enqueue_one(&payment_of("bank-b", 4)).await;
+    fixture.stage.claim(1).await;
+    let held = fixture.enqueue_one(&of_tenant(payment(5))).await;
+    fixture
+        .payments
         .hold_payments(&[held], &by())
         .await
         .expect("hold answers");
-    let ready = till.enqueue_one(&of_tenant(payment_of("bank-b", 6))).await;
+    let ready = fixture
+        .enqueue_one(&of_tenant(payment_of("bank-b", 6)))
+        .await;
     [done, dead, resting, leased, held, ready]
 }
 
-/// P-20.
-pub(crate) async fn payments_are_listed_by_what_is_asked(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
-    let [done, dead, resting, leased, held, ready] = one_of_each(&till).await;
+pub(crate) async fn payments_are_listed_by_filter(harness: &dyn PaymentsHarness) {
+    let fixture = PaymentsFixture::new(harness).await;
+    let [done, dead, resting, leased, held, ready] = one_of_each(&fixture).await;
     let any = PaymentFilter::default;
     let state = |state| PaymentFilter {
         state: Some(state),
@@ -83,7 +85,7 @@ pub(crate) async fn payments_are_listed_by_what_is_asked(harness: &dyn PaymentsH
         (pending_of_tenant, vec![ready]),
     ];
     for (filter, expected) in table {
-        let page = till
+        let page = fixture
             .payments
             .payments(&filter, None, 100)
             .await
@@ -92,29 +94,29 @@ pub(crate) async fn payments_are_listed_by_what_is_asked(harness: &dyn PaymentsH
         assert_eq!(ids, expected, "{filter:?}");
         assert_eq!(page.next, None);
         for view in page.items {
-            assert_eq!(view, till.view(view.outbox_id).await, "as by itself");
+            assert_eq!(view, fixture.view(view.outbox_id).await, "as by itself");
         }
     }
-    let view = till.view(leased).await;
+    let view = fixture.view(leased).await;
     assert_eq!(view.claimed_by.as_deref(), Some(WORKER));
     assert_eq!(
         view.lease_expires_at,
-        Some(after(till.stage.now().await, TTL))
+        Some(after(fixture.stage.now().await, TTL))
     );
     assert_eq!(
-        till.view(dead).await.reason.as_deref(),
+        fixture.view(dead).await.reason.as_deref(),
         Some("INVALID_ACCOUNT")
     );
 }
 
 pub(crate) async fn payments_are_listed_in_pages(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
+    let fixture = PaymentsFixture::new(harness).await;
     let new: Vec<NewPayment> = (0..7).map(payment).collect();
-    let mut expected = till.enqueue(&new).await;
+    let mut expected = fixture.enqueue(&new).await;
     expected.reverse();
     let (mut seen, mut before) = (Vec::new(), None);
     for _ in 0..4 {
-        let page = till
+        let page = fixture
             .payments
             .payments(&PaymentFilter::default(), before, 2)
             .await;
@@ -126,20 +128,19 @@ pub(crate) async fn payments_are_listed_in_pages(harness: &dyn PaymentsHarness) 
         }
     }
     assert_eq!(seen, expected);
-    assert_eq!(before, None, "the last page says so");
+    assert_eq!(before, None, "the last page has no cursor");
 }
 
-/// P-22.
 pub(crate) async fn the_status_counts_every_place(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
-    let nothing = till
+    let fixture = PaymentsFixture::new(harness).await;
+    let nothing = fixture
         .payments
         .payments_status(None)
         .await
         .expect("status answers");
     assert_eq!(nothing, PaymentsStatus::default());
-    let started_at = till.stage.now().await;
-    one_of_each(&till).await;
+    let started_at = fixture.stage.now().await;
+    one_of_each(&fixture).await;
     let expected = PaymentsStatus {
         pending: 3,
         due: 1,
@@ -157,7 +158,7 @@ pub(crate) async fn the_status_counts_every_place(harness: &dyn PaymentsHarness)
             (AttemptState::Failed, 1),
         ]),
     };
-    let status = till
+    let status = fixture
         .payments
         .payments_status(None)
         .await
@@ -170,11 +171,11 @@ pub(crate) async fn the_status_counts_every_place(harness: &dyn PaymentsHarness)
         oldest_pending_at: Some(started_at),
         ..PaymentsStatus::default()
     };
-    let status = till.payments.payments_status(Some(TENANT)).await;
+    let status = fixture.payments.payments_status(Some(TENANT)).await;
     assert_eq!(status.expect("status answers"), of_tenant);
 
-    till.stage.advance(s(3_601)).await;
-    let status = till
+    fixture.stage.advance(s(3_601)).await;
+    let status = fixture
         .payments
         .payments_status(None)
         .await
@@ -183,17 +184,17 @@ pub(crate) async fn the_status_counts_every_place(harness: &dyn PaymentsHarness)
     assert_eq!(status.last_hour, BTreeMap::new());
 }
 
-/// P-22: the monitoring the seed asks for.
+/// The monitoring that the seed requires.
 pub(crate) async fn payments_in_leases_are_shown_with_their_worker(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
-    let ids = till.enqueue(&[payment(1), payment(2)]).await;
-    let first = till.stage.claim(1).await;
-    till.stage.advance(s(4)).await;
-    let second = till.stage.claim(1).await;
+    let fixture = PaymentsFixture::new(harness).await;
+    let ids = fixture.enqueue(&[payment(1), payment(2)]).await;
+    let first = fixture.stage.claim(1).await;
+    fixture.stage.advance(s(4)).await;
+    let second = fixture.stage.claim(1).await;
     let message_id = second.messages[0].message.id;
-    let begun = till.stage.store.begin(second.token, &[message_id]).await;
+    let begun = fixture.stage.store.begin(second.token, &[message_id]).await;
     begun.expect("begin answers");
-    till.stage.advance(s(6)).await;
+    fixture.stage.advance(s(6)).await;
     let in_flight = |n: usize, lease: &consign_kernel::Lease| InFlight {
         outbox_id: ids[n],
         claimed_by: WORKER.to_owned(),
@@ -204,22 +205,26 @@ pub(crate) async fn payments_in_leases_are_shown_with_their_worker(harness: &dyn
         has_begun: n == 1,
     };
     let expected = [in_flight(0, &first), in_flight(1, &second)];
-    let seen = till
+    let seen = fixture
         .payments
         .in_flight(10)
         .await
         .expect("in_flight answers");
     assert_eq!(seen, expected);
-    let seen = till.payments.in_flight(1).await.expect("in_flight answers");
+    let seen = fixture
+        .payments
+        .in_flight(1)
+        .await
+        .expect("in_flight answers");
     assert_eq!(seen, expected[..1]);
 }
 
-/// P-16, CP-09: the rail accepted, the lease was gone.
-pub(crate) async fn a_success_that_came_too_late_is_reconciled(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
-    let ids = till.enqueue(&[payment(1), payment(2)]).await;
-    let stale = till.stage.claim(2).await;
-    till.stage.advance(TTL).await;
+/// The rail accepted, the lease was gone.
+pub(crate) async fn a_late_success_is_listed_by_reconcile(harness: &dyn PaymentsHarness) {
+    let fixture = PaymentsFixture::new(harness).await;
+    let ids = fixture.enqueue(&[payment(1), payment(2)]).await;
+    let stale = fixture.stage.claim(2).await;
+    fixture.stage.advance(TTL).await;
     let reports: Vec<Report> = stale
         .messages
         .iter()
@@ -228,21 +233,23 @@ pub(crate) async fn a_success_that_came_too_late_is_reconciled(harness: &dyn Pay
             ..Report::delivered(claimed.message.id)
         })
         .collect();
-    till.stage
+    fixture
+        .stage
         .store
-        .witness(stale.token, &reports[..1])
+        .record_late(stale.token, &reports[..1])
         .await
-        .expect("witness answers");
+        .expect("record_late answers");
     let refusal = Report {
         outcome: Outcome::Retry,
         ..reports[1].clone()
     };
-    till.stage
+    fixture
+        .stage
         .store
-        .witness(stale.token, &[refusal])
+        .record_late(stale.token, &[refusal])
         .await
-        .expect("witness answers");
-    let found = till
+        .expect("record_late answers");
+    let found = fixture
         .payments
         .reconcile_payments(10)
         .await
@@ -259,30 +266,30 @@ pub(crate) async fn a_success_that_came_too_late_is_reconciled(harness: &dyn Pay
 }
 
 pub(crate) async fn what_may_have_been_paid_is_reconciled(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
+    let fixture = PaymentsFixture::new(harness).await;
     let report = async |outcome: Outcome| {
-        let lease = till.stage.claim(1).await;
+        let lease = fixture.stage.claim(1).await;
         let report = Report {
             code: Some("DISPATCH_TIMEOUT".to_owned()),
             retry_in: Some(s(0)),
             ..Report::new(lease.messages[0].message.id, outcome)
         };
-        till.stage.settle(&lease, &[report]).await;
+        fixture.stage.settle(&lease, &[report]).await;
     };
-    let given_up = till.enqueue_one(&payment(1)).await;
+    let given_up = fixture.enqueue_one(&payment(1)).await;
     for _ in 0..3 {
         report(Outcome::Uncertain).await;
     }
-    // What may have been paid is not given up as failed.
-    assert_eq!(till.view(given_up).await.state, PaymentState::Held);
-    assert_eq!(till.story(given_up).await, [AttemptState::Retryable; 3]);
-    till.enqueue_one(&payment(2)).await;
+    // A payment that may have been paid does not fail.
+    assert_eq!(fixture.view(given_up).await.state, PaymentState::Held);
+    assert_eq!(fixture.story(given_up).await, [AttemptState::Retryable; 3]);
+    fixture.enqueue_one(&payment(2)).await;
     report(Outcome::Dead).await;
-    till.enqueue_one(&payment(3)).await;
+    fixture.enqueue_one(&payment(3)).await;
     report(Outcome::Uncertain).await;
-    till.work_off(dispatched).await;
+    fixture.work_off(dispatched).await;
 
-    let found = till.payments.reconcile_payments(10).await;
+    let found = fixture.payments.reconcile_payments(10).await;
     let found = found.expect("reconcile answers");
     let uncertain: Vec<OutboxId> = found.uncertain.iter().map(|view| view.outbox_id).collect();
     assert_eq!(
@@ -292,26 +299,27 @@ pub(crate) async fn what_may_have_been_paid_is_reconciled(harness: &dyn Payments
     );
     assert_eq!(found.missing_references, []);
     assert!(!found.is_cut);
-    let cut = till.payments.reconcile_payments(0).await;
+    let cut = fixture.payments.reconcile_payments(0).await;
     let cut = cut.expect("reconcile answers");
     assert!(cut.is_cut && cut.uncertain.is_empty());
 }
 
-pub(crate) async fn a_payment_nobody_made_is_not_there(harness: &dyn PaymentsHarness) {
-    let till = Till::new(harness).await;
+pub(crate) async fn an_unknown_payment_is_not_found(harness: &dyn PaymentsHarness) {
+    let fixture = PaymentsFixture::new(harness).await;
     let stranger = OutboxId(Uuid::from_u128(1));
     assert_eq!(
-        till.payments
+        fixture
+            .payments
             .payment(stranger)
             .await
             .expect("payment answers"),
         None
     );
-    let attempts = till.payments.payment_attempts(stranger).await;
+    let attempts = fixture.payments.payment_attempts(stranger).await;
     assert_eq!(attempts.expect("attempts answers"), None);
-    let id = till.enqueue_one(&payment(1)).await;
-    let message_id = till.view(id).await.message_id;
-    let found = till
+    let id = fixture.enqueue_one(&payment(1)).await;
+    let message_id = fixture.view(id).await.message_id;
+    let found = fixture
         .payments
         .payment_messages(&[stranger, id, stranger, id])
         .await;

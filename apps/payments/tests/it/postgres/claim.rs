@@ -1,51 +1,49 @@
-//! Claiming, beginning, renewing, giving back.
+//! Claim, begin, renew, release.
 
 use std::collections::HashSet;
 
 use sqlx::Row;
 
-use super::{Desk, claim, refusal, sqlstate};
+use super::{Fixture, claim, refusal, sqlstate};
 
-/// P-03.
 #[tokio::test]
 async fn a_claim_takes_what_is_due_and_nothing_else() {
-    let mut desk = Desk::frozen().await;
+    let mut fixture = Fixture::frozen().await;
     assert_eq!(
-        desk.claim(10, "w", 60).await.len(),
+        fixture.claim(10, "w", 60).await.len(),
         0,
         "no queue, no payments, no error"
     );
-    desk.enqueue("p", 1).await;
-    let first = desk.claim_one("a", 5).await;
+    fixture.enqueue("p", 1).await;
+    let first = fixture.claim_one("a", 5).await;
     assert_eq!((first.attempt_count, first.in_doubt), (0, false));
-    assert_eq!(desk.claim(10, "b", 5).await.len(), 0, "leased");
-    desk.complete(&first, "a", "RETRYABLE").await.unwrap();
-    assert_eq!(desk.claim(10, "b", 5).await.len(), 0, "due in a second");
-    desk.pass(1.0).await;
-    let again = desk.claim_one("b", 5).await;
+    assert_eq!(fixture.claim(10, "b", 5).await.len(), 0, "leased");
+    fixture.complete(&first, "a", "RETRYABLE").await.unwrap();
+    assert_eq!(fixture.claim(10, "b", 5).await.len(), 0, "due in a second");
+    fixture.pass(1.0).await;
+    let again = fixture.claim_one("b", 5).await;
     assert_eq!(again.attempt_count, 1);
     assert_ne!(again.lease_token, first.lease_token);
-    desk.pass(5.0).await;
-    let heir = desk.claim_one("c", 5).await;
+    fixture.pass(5.0).await;
+    let heir = fixture.claim_one("c", 5).await;
     assert_eq!(
         heir.attempt_count, 2,
         "an expired lease is not taken silently"
     );
-    assert!(heir.in_doubt, "whoever had it may have called the rail");
+    assert!(heir.in_doubt, "the previous owner may have called the rail");
     assert_eq!(
-        desk.states(heir.outbox_id).await,
+        fixture.states(heir.outbox_id).await,
         ["RETRYABLE", "ZOMBIE_REQUEUE"]
     );
 }
 
-/// P-03, CP-16.
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_claimers_never_overlap_and_each_is_answered_in_order() {
-    let mut desk = Desk::open().await;
-    desk.enqueue("p", 500).await;
+    let mut fixture = Fixture::open().await;
+    fixture.enqueue("p", 500).await;
     let mut tasks = Vec::new();
     for worker in 0..8 {
-        let mut connection = desk.another().await;
+        let mut connection = fixture.another().await;
         tasks.push(tokio::spawn(async move {
             claim(&mut connection, 50, &format!("w{worker}"), 60)
                 .await
@@ -69,13 +67,12 @@ async fn eight_claimers_never_overlap_and_each_is_answered_in_order() {
     assert_eq!((taken, seen.len()), (400, 400));
 }
 
-/// P-03, CP-13.
 #[tokio::test]
 async fn sizes_and_seconds_out_of_bounds_are_refused() {
-    let mut desk = Desk::open().await;
-    desk.enqueue("p", 1).await;
+    let mut fixture = Fixture::open().await;
+    fixture.enqueue("p", 1).await;
     for (batch, seconds) in [(0, 60), (-1, 60), (1001, 60), (1, 0), (1, -1), (1, 3601)] {
-        let answer = claim(&mut desk.connection, batch, "w", seconds).await;
+        let answer = claim(&mut fixture.connection, batch, "w", seconds).await;
         assert_eq!(sqlstate(answer), "CN006", "{batch} {seconds}");
     }
     for sql in [
@@ -87,71 +84,79 @@ async fn sizes_and_seconds_out_of_bounds_are_refused() {
         "SELECT consign.repair_expired_leases(1, NULL)",
         "SELECT consign.renew_outbox_lease(gen_random_uuid(), 'w', 0)",
     ] {
-        assert_eq!(refusal(&mut desk.connection, sql).await, "CN006", "{sql}");
+        assert_eq!(
+            refusal(&mut fixture.connection, sql).await,
+            "CN006",
+            "{sql}"
+        );
     }
-    assert_eq!(desk.claim(1000, "w", 3600).await.len(), 1);
+    assert_eq!(fixture.claim(1000, "w", 3600).await.len(), 1);
 }
 
-/// P-23: a renewal keeps what a lease of its own length would have lost.
+/// A renewal keeps what a lease of its own length would have lost.
 #[tokio::test]
 async fn a_renewed_lease_outlives_its_first_end() {
-    let mut desk = Desk::frozen().await;
-    desk.enqueue("p", 1).await;
-    let claimed = desk.claim_one("a", 10).await;
-    desk.pass(9.0).await;
+    let mut fixture = Fixture::frozen().await;
+    fixture.enqueue("p", 1).await;
+    let claimed = fixture.claim_one("a", 10).await;
+    fixture.pass(9.0).await;
     let renew = "SELECT consign.renew_outbox_lease($1, $2, 10)";
     let stranger = sqlx::query(renew)
         .bind(claimed.lease_token)
         .bind("b")
-        .execute(&mut desk.connection)
+        .execute(&mut fixture.connection)
         .await;
     assert_eq!(sqlstate(stranger), "P7002", "another worker's lease");
     sqlx::query(renew)
         .bind(claimed.lease_token)
         .bind("a")
-        .execute(&mut desk.connection)
+        .execute(&mut fixture.connection)
         .await
         .unwrap();
-    desk.pass(9.0).await;
-    assert_eq!(desk.claim(1, "b", 10).await.len(), 0);
-    desk.complete(&claimed, "a", "DISPATCHED").await.unwrap();
-    desk.pass(10.0).await;
+    fixture.pass(9.0).await;
+    assert_eq!(fixture.claim(1, "b", 10).await.len(), 0);
+    fixture.complete(&claimed, "a", "DISPATCHED").await.unwrap();
+    fixture.pass(10.0).await;
     let late = sqlx::query(renew)
         .bind(claimed.lease_token)
         .bind("a")
-        .execute(&mut desk.connection)
+        .execute(&mut fixture.connection)
         .await;
     assert_eq!(sqlstate(late), "P7002");
 }
 
 #[tokio::test]
-async fn what_is_given_back_leaves_no_trace_and_what_has_begun_is_not_given_back() {
-    let mut desk = Desk::frozen().await;
-    let ids = desk.enqueue("p", 3).await;
-    let claimed = desk.claim(3, "a", 60).await;
+async fn a_release_leaves_no_trace_and_skips_begun_payments() {
+    let mut fixture = Fixture::frozen().await;
+    let ids = fixture.enqueue("p", 3).await;
+    let claimed = fixture.claim(3, "a", 60).await;
     let begin = sqlx::query("SELECT consign.begin_outbox_attempts($1, 'a', ARRAY[$2])")
         .bind(claimed[0].lease_token)
         .bind(ids[0]);
-    begin.execute(&mut desk.connection).await.unwrap();
+    begin.execute(&mut fixture.connection).await.unwrap();
     let back = sqlx::query("SELECT consign.release_outbox_lease($1, 'a') AS id")
         .bind(claimed[0].lease_token)
-        .fetch_all(&mut desk.connection)
+        .fetch_all(&mut fixture.connection)
         .await
         .unwrap();
     let back: Vec<uuid::Uuid> = back.iter().map(|row| row.get("id")).collect();
     assert_eq!(back, ids[1..]);
-    let next = desk.claim(3, "b", 60).await;
+    let next = fixture.claim(3, "b", 60).await;
     assert_eq!(next.len(), 2);
     assert_eq!(next[0].attempt_count, 0);
-    desk.complete(&claimed[0], "a", "DISPATCHED").await.unwrap();
+    fixture
+        .complete(&claimed[0], "a", "DISPATCHED")
+        .await
+        .unwrap();
 }
 
-/// Whoever had called the rail when its lease ended leaves a doubt, and the next one is told.
+/// A worker that called the rail before its lease expired leaves a doubt, and the next claim
+/// reports it.
 #[tokio::test]
-async fn a_dispatch_that_had_begun_comes_back_in_doubt() {
-    let mut desk = Desk::frozen().await;
-    desk.enqueue("p", 1).await;
-    let claimed = desk.claim_one("a", 5).await;
+async fn a_begun_dispatch_is_due_again_in_doubt() {
+    let mut fixture = Fixture::frozen().await;
+    fixture.enqueue("p", 1).await;
+    let claimed = fixture.claim_one("a", 5).await;
     for (token, worker, id) in [
         (claimed.lease_token, "b", claimed.outbox_id),
         (claimed.lease_token, "a", uuid::Uuid::nil()),
@@ -160,34 +165,38 @@ async fn a_dispatch_that_had_begun_comes_back_in_doubt() {
             .bind(token)
             .bind(worker)
             .bind(id)
-            .execute(&mut desk.connection)
+            .execute(&mut fixture.connection)
             .await;
         assert_eq!(sqlstate(refused), "P7002");
     }
     sqlx::query("SELECT consign.begin_outbox_attempts($1, 'a', ARRAY[$2])")
         .bind(claimed.lease_token)
         .bind(claimed.outbox_id)
-        .execute(&mut desk.connection)
+        .execute(&mut fixture.connection)
         .await
         .unwrap();
-    desk.pass(5.0).await;
-    let heir = desk.claim_one("b", 5).await;
-    assert!(heir.in_doubt, "ask the rail first");
-    assert_eq!(desk.states(heir.outbox_id).await, ["ZOMBIE_REQUEUE"]);
+    fixture.pass(5.0).await;
+    let heir = fixture.claim_one("b", 5).await;
+    assert!(heir.in_doubt, "query the rail first");
+    assert_eq!(fixture.states(heir.outbox_id).await, ["ZOMBIE_REQUEUE"]);
     let uncertain =
         "SELECT count(*) FROM consign.payment_outbox_reconcile WHERE kind = 'UNCERTAIN'";
-    assert_eq!(desk.count(uncertain).await, 1);
-    desk.complete(&heir, "b", "DISPATCHED").await.unwrap();
-    assert_eq!(desk.count(uncertain).await, 0);
+    assert_eq!(fixture.count(uncertain).await, 1);
+    fixture.complete(&heir, "b", "DISPATCHED").await.unwrap();
+    assert_eq!(fixture.count(uncertain).await, 0);
 }
 
-/// Whoever claims payments as it would any message may call the rail as well.
+/// A worker that claims payments with the general claim may call the rail as well.
 #[tokio::test]
-async fn a_claim_by_the_words_of_every_queue_leaves_a_doubt_too() {
-    let mut desk = Desk::frozen().await;
-    desk.enqueue("p", 1).await;
-    desk.run("SELECT consign.claim('payments', 'a', 1, '5 seconds')")
+async fn a_general_claim_leaves_a_doubt_too() {
+    let mut fixture = Fixture::frozen().await;
+    fixture.enqueue("p", 1).await;
+    fixture
+        .run("SELECT consign.claim('payments', 'a', 1, '5 seconds')")
         .await;
-    desk.pass(5.0).await;
-    assert!(desk.claim_one("b", 5).await.in_doubt, "ask the rail first");
+    fixture.pass(5.0).await;
+    assert!(
+        fixture.claim_one("b", 5).await.in_doubt,
+        "query the rail first"
+    );
 }

@@ -1,11 +1,12 @@
 //! `doctor` finds damage done to payments behind the engine's back.
 
-use consign_kernel::{NOT_CHECKED, Store as _};
+use consign_kernel::NOT_CHECKED;
+use consign_kernel::prelude::*;
 use consign_postgres::PostgresStore;
 use consign_testkit::Login;
 
 use super::{
-    Desk,
+    Fixture,
     harness::{database, execute, options},
 };
 
@@ -47,13 +48,16 @@ async fn every_kind_of_damage_to_payments_is_named() {
         ),
     ];
     for (damage, code) in damages {
-        let mut desk = Desk::open().await;
-        desk.enqueue("p", 3).await;
-        let claimed = desk.claim(1, "w", 60).await;
-        desk.complete(&claimed[0], "w", "DISPATCHED").await.unwrap();
-        assert_eq!(desk.findings().await, Vec::<String>::new());
-        execute(desk.database.url(), damage).await;
-        let findings = desk.findings().await;
+        let mut fixture = Fixture::open().await;
+        fixture.enqueue("p", 3).await;
+        let claimed = fixture.claim(1, "w", 60).await;
+        fixture
+            .complete(&claimed[0], "w", "DISPATCHED")
+            .await
+            .unwrap();
+        assert_eq!(fixture.findings().await, Vec::<String>::new());
+        execute(fixture.database.url(), damage).await;
+        let findings = fixture.findings().await;
         assert!(
             findings.iter().any(|found| found == code),
             "{damage} was seen as {findings:?}"
@@ -61,48 +65,51 @@ async fn every_kind_of_damage_to_payments_is_named() {
     }
 }
 
-/// What is not damaged, but must be looked at: each is found when it is there, and gone when somebody
+/// Findings without damage: each is found when it is present, and gone when an operator
 /// has seen to it.
 #[tokio::test]
-async fn payments_that_somebody_must_look_at_are_named() {
+async fn payments_that_need_an_operator_are_listed() {
     let nothing = Vec::<String>::new();
-    let mut desk = Desk::frozen().await;
-    desk.policy(r#"{"attempts_max": 1}"#).await;
-    let ids = desk.enqueue("p", 1).await;
-    let lost = desk.claim_one("w", 60).await;
-    desk.pass(60.0).await;
-    assert_eq!(desk.findings().await, nothing, "the next claim does it");
-    desk.pass(60.0).await;
-    assert_eq!(desk.findings().await, ["payment_lease_expired"]);
-    desk.run("SELECT consign.repair_expired_leases(10, 'me')")
+    let mut fixture = Fixture::frozen().await;
+    fixture.policy(r#"{"attempts_max": 1}"#).await;
+    let ids = fixture.enqueue("p", 1).await;
+    let lost = fixture.claim_one("w", 60).await;
+    fixture.pass(60.0).await;
+    assert_eq!(fixture.findings().await, nothing, "the next claim does it");
+    fixture.pass(60.0).await;
+    assert_eq!(fixture.findings().await, ["payment_lease_expired"]);
+    fixture
+        .run("SELECT consign.repair_expired_leases(10, 'me')")
         .await;
-    assert_eq!(desk.findings().await, ["payment_failed_in_doubt"]);
+    assert_eq!(fixture.findings().await, ["payment_failed_in_doubt"]);
     let kind = "SELECT count(*) FROM consign.payment_outbox_reconcile WHERE kind = 'FAILED_IN_DOUBT' AND verdict = 'FAILED'";
-    assert_eq!(desk.count(kind).await, 1);
+    assert_eq!(fixture.count(kind).await, 1);
 
-    let witness = "SELECT consign.witness_outbox_attempt($1, $2, 'w', 'DISPATCHED', 'rail-late')";
-    sqlx::query(witness)
+    let record_late =
+        "SELECT consign.record_late_outbox_attempt($1, $2, 'w', 'DISPATCHED', 'rail-late')";
+    sqlx::query(record_late)
         .bind(lost.outbox_id)
         .bind(lost.lease_token)
-        .execute(&mut desk.connection)
+        .execute(&mut fixture.connection)
         .await
         .unwrap();
     assert_eq!(
-        desk.findings().await,
+        fixture.findings().await,
         ["payment_late_unconfirmed", "payment_failed_in_doubt"]
     );
-    desk.run("SELECT consign.requeue(ARRAY(SELECT message_id FROM consign.payment), 'me', 'ask')")
+    fixture
+        .run("SELECT consign.requeue(ARRAY(SELECT message_id FROM consign.payment), 'me', 'check')")
         .await;
-    assert_eq!(desk.findings().await, ["payment_late_unconfirmed"]);
-    let again = desk.claim_one("v", 60).await;
+    assert_eq!(fixture.findings().await, ["payment_late_unconfirmed"]);
+    let again = fixture.claim_one("v", 60).await;
     assert!(again.in_doubt);
     sqlx::query("SELECT consign.complete_outbox_attempt($1, $2, 'v', 'DISPATCHED', 'rail-late')")
         .bind(ids[0])
         .bind(again.lease_token)
-        .execute(&mut desk.connection)
+        .execute(&mut fixture.connection)
         .await
         .unwrap();
-    assert_eq!(desk.findings().await, nothing, "the rail said the same");
+    assert_eq!(fixture.findings().await, nothing, "the rail confirmed it");
 }
 
 /// A person's word ends the alarm, whatever it is.
@@ -112,40 +119,41 @@ async fn what_a_person_resolved_is_not_looked_at_again() {
         r#"SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.payment), 'delivered', 'me', 'it is in the books', '{"rail_reference": "R-1"}')"#,
         "SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.payment), 'dead', 'me', 'it is not')",
     ] {
-        let mut desk = Desk::frozen().await;
-        desk.enqueue("p", 1).await;
-        let lost = desk.claim_one("w", 60).await;
-        desk.pass(60.0).await;
-        let witness =
-            "SELECT consign.witness_outbox_attempt($1, $2, 'w', 'DISPATCHED', 'rail-late')";
-        sqlx::query(witness)
+        let mut fixture = Fixture::frozen().await;
+        fixture.enqueue("p", 1).await;
+        let lost = fixture.claim_one("w", 60).await;
+        fixture.pass(60.0).await;
+        let record_late =
+            "SELECT consign.record_late_outbox_attempt($1, $2, 'w', 'DISPATCHED', 'rail-late')";
+        sqlx::query(record_late)
             .bind(lost.outbox_id)
             .bind(lost.lease_token)
-            .execute(&mut desk.connection)
+            .execute(&mut fixture.connection)
             .await
             .unwrap();
-        desk.run(
+        fixture.run(
             "SELECT consign.repair_expired_leases(10, 'me');
              SELECT consign.hold(ARRAY(SELECT message_id FROM consign.payment), 'me', 'ask the rail')",
         )
         .await;
-        assert_eq!(desk.findings().await, ["payment_late_unconfirmed"]);
-        desk.run(resolve).await;
-        assert_eq!(desk.findings().await, Vec::<String>::new());
+        assert_eq!(fixture.findings().await, ["payment_late_unconfirmed"]);
+        fixture.run(resolve).await;
+        assert_eq!(fixture.findings().await, Vec::<String>::new());
         let verdict = "SELECT count(*) FROM consign.payment_outbox_reconcile WHERE kind = 'LATE_RESULT' AND verdict = 'RESOLVED'";
-        assert_eq!(desk.count(verdict).await, 1);
+        assert_eq!(fixture.count(verdict).await, 1);
     }
 }
 
 /// Auditors and operators look everywhere; the roles of payments at what is in the server's catalog.
 #[tokio::test]
-async fn doctor_comes_to_an_end_under_every_role_of_payments() {
-    const CHECKS: usize = 8;
+async fn doctor_runs_under_every_role_of_payments() {
+    const CHECKS: usize = 9;
     let database = database().await;
     for (role, checked) in [
         ("consign_auditor", CHECKS),
         ("consign_operator", CHECKS),
-        ("consign_worker", 1),
+        // It also reads the hooks, with the policies of its queues.
+        ("consign_worker", 2),
         ("symphony_control", 1),
         ("symphony_executor", 1),
         ("symphony_ingest", 1),

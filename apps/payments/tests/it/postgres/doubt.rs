@@ -1,4 +1,4 @@
-//! Doubts over SQL: what leaves one, and what the refusals say. The rules themselves are those of
+//! Doubts over SQL: what leaves one, and the errors. The rules themselves are those of
 //! conformance; here SQL and Rust are held together.
 
 use consign_kernel::{AttemptOutcome, MessageId, Outcome};
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::Desk;
+use super::Fixture;
 
 const DOUBTS: [Option<bool>; 3] = [None, Some(true), Some(false)];
 const ID: OutboxId = OutboxId(Uuid::from_u128(7));
 
-fn said(state: AttemptState, reference: Option<&str>, in_doubt: Option<bool>) -> Completion {
+fn stated(state: AttemptState, reference: Option<&str>, in_doubt: Option<bool>) -> Completion {
     Completion {
         result: RailResult {
             rail_reference: reference.map(str::to_owned),
@@ -26,7 +26,7 @@ fn said(state: AttemptState, reference: Option<&str>, in_doubt: Option<bool>) ->
 /// `consign.leaves_doubt` and `Completion::report`.
 #[tokio::test]
 async fn sql_and_rust_agree_on_what_leaves_a_doubt() {
-    let mut desk = Desk::open().await;
+    let mut fixture = Fixture::open().await;
     let codes = [
         None,
         Some(""),
@@ -40,7 +40,7 @@ async fn sql_and_rust_agree_on_what_leaves_a_doubt() {
         for error_code in codes {
             for rail_code in [None, Some(" "), Some("R-17")] {
                 for was_in_doubt in [false, true] {
-                    let mut completion = said(AttemptState::Retryable, None, in_doubt);
+                    let mut completion = stated(AttemptState::Retryable, None, in_doubt);
                     completion.error_code = error_code.map(str::to_owned);
                     completion.result.rail_code = rail_code.map(str::to_owned);
                     let report = completion.report(MessageId(1), was_in_doubt).unwrap();
@@ -50,7 +50,7 @@ async fn sql_and_rust_agree_on_what_leaves_a_doubt() {
                             .bind(error_code)
                             .bind(rail_code)
                             .bind(was_in_doubt)
-                            .fetch_one(&mut desk.connection)
+                            .fetch_one(&mut fixture.connection)
                             .await
                             .unwrap();
                     let rust = report.outcome == Outcome::Uncertain;
@@ -66,7 +66,7 @@ async fn sql_and_rust_agree_on_what_leaves_a_doubt() {
 #[tokio::test]
 async fn sql_and_rust_agree_on_what_repeats() {
     use AttemptOutcome::{Dead, Delivered, Retry, Uncertain};
-    let mut desk = Desk::open().await;
+    let mut fixture = Fixture::open().await;
     let results: [Option<Value>; 3] = [
         None,
         Some(json!({"rail_reference": "r-1", "latency_ms": 3})),
@@ -82,7 +82,7 @@ async fn sql_and_rust_agree_on_what_repeats() {
                 for state in AttemptState::ALL {
                     for reference in [None, Some(" "), Some("r-1"), Some("r-2")] {
                         for in_doubt in DOUBTS {
-                            let rust = said(state, reference, in_doubt).is_recorded_as(
+                            let rust = stated(state, reference, in_doubt).is_recorded_as(
                                 outcome,
                                 code,
                                 result.as_ref(),
@@ -95,7 +95,7 @@ async fn sql_and_rust_agree_on_what_repeats() {
                                 .bind(outcome.as_str())
                                 .bind(code)
                                 .bind(result.as_ref().map(Json))
-                                .fetch_one(&mut desk.connection)
+                                .fetch_one(&mut fixture.connection)
                                 .await
                                 .unwrap();
                             let case = (outcome, code, result, state, reference, in_doubt);
@@ -110,13 +110,16 @@ async fn sql_and_rust_agree_on_what_repeats() {
     assert!(agreed[0] > 100 && agreed[1] > 50, "{agreed:?}");
 }
 
-/// CP-08, CP-14: whoever says something else the second time is told which payments that is about.
+/// A different repeat gets an error with its payments.
 #[tokio::test]
 async fn a_refusal_names_what_was_recorded_otherwise() {
-    let mut desk = Desk::frozen().await;
-    desk.enqueue("p", 2).await;
-    let claimed = desk.claim(2, "w", 60).await;
-    desk.complete(&claimed[0], "w", "RETRYABLE").await.unwrap();
+    let mut fixture = Fixture::frozen().await;
+    fixture.enqueue("p", 2).await;
+    let claimed = fixture.claim(2, "w", 60).await;
+    fixture
+        .complete(&claimed[0], "w", "RETRYABLE")
+        .await
+        .unwrap();
     for (states, code) in [
         ("{DISPATCHED,DISPATCHED}", "P7002"),
         ("{FAILED,DISPATCHED}", "P7002"),
@@ -130,7 +133,7 @@ async fn a_refusal_names_what_was_recorded_otherwise() {
         .bind(claimed[0].outbox_id)
         .bind(claimed[1].outbox_id)
         .bind(states)
-        .execute(&mut desk.connection)
+        .execute(&mut fixture.connection)
         .await
         .unwrap_err();
         let error = refused.as_database_error().unwrap();
@@ -143,14 +146,17 @@ async fn a_refusal_names_what_was_recorded_otherwise() {
             assert_eq!(detail, expected, "{states}");
         }
     }
-    assert_eq!(desk.count("SELECT count(*) FROM consign.attempt").await, 1);
-    assert_eq!(desk.findings().await, Vec::<String>::new());
+    assert_eq!(
+        fixture.count("SELECT count(*) FROM consign.attempt").await,
+        1
+    );
+    assert_eq!(fixture.findings().await, Vec::<String>::new());
 }
 
-/// P-08, CP-09: the seed's own three arguments presume that the rail is called.
+/// The seed's own three arguments presume that the rail is called.
 #[tokio::test]
 async fn a_plain_claim_leaves_a_doubt_and_one_that_begins_later_does_not() {
-    let mut desk = Desk::frozen().await;
+    let mut fixture = Fixture::frozen().await;
     let claims = [
         ("SELECT FROM consign.claim_outbox_batch(1, 'a', 5)", true),
         (
@@ -167,20 +173,20 @@ async fn a_plain_claim_leaves_a_doubt_and_one_that_begins_later_does_not() {
         ),
     ];
     for (n, (sql, in_doubt)) in claims.into_iter().enumerate() {
-        desk.enqueue(&format!("p{n}"), 1).await;
-        desk.run(sql).await;
-        desk.pass(5.0).await;
-        let heir = desk.claim_one("b", 5).await;
+        fixture.enqueue(&format!("p{n}"), 1).await;
+        fixture.run(sql).await;
+        fixture.pass(5.0).await;
+        let heir = fixture.claim_one("b", 5).await;
         assert_eq!(heir.in_doubt, in_doubt, "{sql}");
         let shown: bool = sqlx::query_scalar(
             "SELECT in_doubt FROM consign.payment_outbox_attempts WHERE outbox_id = $1",
         )
         .bind(heir.outbox_id)
-        .fetch_one(&mut desk.connection)
+        .fetch_one(&mut fixture.connection)
         .await
         .unwrap();
         assert_eq!(shown, in_doubt, "{sql}");
-        desk.complete(&heir, "b", "DISPATCHED").await.unwrap();
+        fixture.complete(&heir, "b", "DISPATCHED").await.unwrap();
     }
-    assert_eq!(desk.findings().await, Vec::<String>::new());
+    assert_eq!(fixture.findings().await, Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! What is asked often is found by an index, also once the server no longer plans for each question.
+//! Frequent queries use an index, also with generic plans.
 
 use sqlx::{Connection, PgConnection, Row};
 

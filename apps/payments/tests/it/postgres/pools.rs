@@ -1,9 +1,9 @@
-//! Payments that wait for a participant keep nobody else waiting.
+//! Payments that wait for a participant's lock do not block others.
 
 use std::{sync::Arc, time::Duration};
 
 use consign_kernel::{
-    Claim, Error, NewMessage, QueueName, RenewAnswer, Report, SettleAnswer, Store,
+    Claim, Error, NewMessage, QueueName, RenewAnswer, Report, SettleAnswer, prelude::*,
 };
 use consign_payments::{Payments, store::enqueue_in_postgres};
 use consign_postgres::PostgresStore;
@@ -13,7 +13,7 @@ use sqlx::{Connection, PgConnection};
 use tokio::{task::JoinSet, time::timeout};
 
 use super::harness::{connect, database};
-use crate::cases::till::payment;
+use crate::cases::fixture::payment;
 
 /// Far more than an operation takes that waits for nothing, far less than a lock is waited for.
 const SOON: Duration = Duration::from_millis(1_500);
@@ -55,7 +55,7 @@ async fn blocked(database: &TestDatabase) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn payments_of_a_participant_in_an_open_transaction_stop_nobody_else() {
+async fn an_open_transaction_of_a_participant_does_not_block_others() {
     let database = database().await;
     let store = Arc::new(connect(&database).await);
     let mut producer = PgConnection::connect(database.url()).await.unwrap();

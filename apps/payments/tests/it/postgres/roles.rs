@@ -1,11 +1,11 @@
-//! P-13: every role against every function, table and view of payments.
+//! Every role against every function, table and view of payments.
 
 use std::time::Duration;
 
 use consign_testkit::{Login, eventually};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use super::{Desk, refusal};
+use super::{Fixture, refusal};
 
 /// The protocol's own roles.
 const PROTOCOL_ROLES: [&str; 6] = [
@@ -52,7 +52,7 @@ const TRIES: &[(&str, &[&str])] = &[
     ("SELECT token FROM consign.lease", NOBODY),
     ("SELECT token FROM consign.attempt", NOBODY),
     ("INSERT INTO consign.tenant_login VALUES ('symphony_tenant', gen_random_uuid())", NOBODY),
-    ("INSERT INTO consign.queue_grant VALUES ('payments', 'consign_worker')", NOBODY),
+    ("UPDATE consign.queue SET workers = '{consign_worker}'", NOBODY),
     ("INSERT INTO consign.payment_outbox_attempts (outbox_id) VALUES (gen_random_uuid())", NOBODY),
     ("UPDATE consign.payment_outbox_attempts SET worker_id = ''", NOBODY),
     ("DELETE FROM consign.payment_outbox_attempts", NOBODY),
@@ -66,10 +66,13 @@ const TRIES: &[(&str, &[&str])] = &[
 /// name, is in `rights`.
 #[tokio::test]
 async fn every_role_acts_as_granted() {
-    let mut desk = Desk::open().await;
-    desk.enqueue("p", 2).await;
-    let claimed = desk.claim(1, "w", 60).await;
-    desk.complete(&claimed[0], "w", "DISPATCHED").await.unwrap();
+    let mut fixture = Fixture::open().await;
+    fixture.enqueue("p", 2).await;
+    let claimed = fixture.claim(1, "w", 60).await;
+    fixture
+        .complete(&claimed[0], "w", "DISPATCHED")
+        .await
+        .unwrap();
     let consign = [
         "consign_producer",
         "consign_worker",
@@ -80,11 +83,11 @@ async fn every_role_acts_as_granted() {
         for role in PROTOCOL_ROLES.iter().chain(&consign) {
             let attempt = format!("BEGIN; SET LOCAL ROLE {role}; {sql}");
             let result = sqlx::raw_sql(AssertSqlSafe(attempt))
-                .execute(&mut desk.connection)
+                .execute(&mut fixture.connection)
                 .await;
-            desk.run("ROLLBACK").await;
+            fixture.run("ROLLBACK").await;
             match result {
-                // 55000: nobody can delete from such a view, so that rights are not even looked at.
+                // 55000: such a view allows no delete, so privileges are not checked.
                 Ok(_) => assert!(allowed.contains(role), "{role} must not: {sql}"),
                 Err(error) => {
                     let code = error
@@ -105,10 +108,11 @@ async fn every_role_acts_as_granted() {
 
 /// A login without any of the roles gets nothing, not even the schema.
 #[tokio::test]
-async fn everybody_else_gets_nothing() {
-    let mut desk = Desk::open().await;
-    desk.enqueue("p", 1).await;
-    desk.run("BEGIN; CREATE ROLE consign_test_nobody NOLOGIN; SET LOCAL ROLE consign_test_nobody")
+async fn other_roles_have_no_privileges() {
+    let mut fixture = Fixture::open().await;
+    fixture.enqueue("p", 1).await;
+    fixture
+        .run("BEGIN; CREATE ROLE consign_test_nobody NOLOGIN; SET LOCAL ROLE consign_test_nobody")
         .await;
     for sql in [
         "SELECT consign.claim_outbox_batch(1, 'w', 60)",
@@ -116,23 +120,23 @@ async fn everybody_else_gets_nothing() {
     ] {
         let attempt = format!("SAVEPOINT s; {sql}");
         let result = sqlx::raw_sql(AssertSqlSafe(attempt))
-            .execute(&mut desk.connection)
+            .execute(&mut fixture.connection)
             .await;
         assert_eq!(super::sqlstate(result), "42501");
-        desk.run("ROLLBACK TO SAVEPOINT s").await;
+        fixture.run("ROLLBACK TO SAVEPOINT s").await;
     }
-    desk.run("ROLLBACK").await;
+    fixture.run("ROLLBACK").await;
 }
 
 /// Whichever of its roles it acts in.
 #[tokio::test]
 async fn a_login_of_a_tenant_enqueues_for_no_other() {
-    let mut desk = Desk::open().await;
-    let login = Login::create(&desk.database).await;
+    let mut fixture = Fixture::open().await;
+    let login = Login::create(&fixture.database).await;
     login.grant("symphony_ingest").await;
     sqlx::query("INSERT INTO consign.tenant_login VALUES ($1::text::name, '11111111-1111-4111-8111-111111111111')")
         .bind(login.name())
-        .execute(&mut desk.connection)
+        .execute(&mut fixture.connection)
         .await
         .unwrap();
     let mut tenant = PgConnection::connect(&login.url()).await.unwrap();
@@ -144,26 +148,27 @@ async fn a_login_of_a_tenant_enqueues_for_no_other() {
         assert_eq!(refusal(&mut tenant, other).await, "42501");
     }
     tenant.close().await.unwrap();
-    desk.run("DELETE FROM consign.tenant_login").await;
+    fixture.run("DELETE FROM consign.tenant_login").await;
     login.remove().await;
 }
 
 /// A reader's snapshot may show a lease as over that was renewed since.
 #[tokio::test]
 async fn readers_see_no_token_of_a_lease_that_seems_over() {
-    let mut desk = Desk::open().await;
-    desk.enqueue("p", 1).await;
-    desk.claim(1, "w", 1).await;
-    desk.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL ROLE symphony_control")
+    let mut fixture = Fixture::open().await;
+    fixture.enqueue("p", 1).await;
+    fixture.claim(1, "w", 1).await;
+    fixture
+        .run("BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL ROLE symphony_control")
         .await;
     let is_over = "SELECT count(*) FROM consign.payment_outbox_pending WHERE lease_expires_at <= clock_timestamp()";
-    let over = tokio::sync::Mutex::new(&mut desk);
+    let over = tokio::sync::Mutex::new(&mut fixture);
     eventually("the lease is over", Duration::from_secs(15), || async {
         over.lock().await.count(is_over).await == 1
     })
     .await;
     let tokens = "SELECT count(lease_token) FROM consign.payment_outbox_pending";
-    assert_eq!(desk.count(tokens).await, 0);
-    desk.run("ROLLBACK").await;
-    assert_eq!(desk.count(tokens).await, 1, "the owner may");
+    assert_eq!(fixture.count(tokens).await, 0);
+    fixture.run("ROLLBACK").await;
+    assert_eq!(fixture.count(tokens).await, 1, "the owner may");
 }

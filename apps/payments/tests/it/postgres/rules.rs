@@ -1,5 +1,5 @@
 //! The rules of payments over this store.
 
-use super::harness::Bench;
+use super::harness::fixture;
 
-crate::cases::each_case!([crate::cases::tests], (Bench::new()));
+crate::cases::each_case!([crate::cases::tests], (fixture()));

@@ -1,13 +1,14 @@
 //! The component in databases that had the engine before, and in those with settings of their own.
 
-use consign_kernel::{NewMessage, Store};
+use consign_kernel::NewMessage;
+use consign_kernel::prelude::*;
 use consign_payments::Payments;
 use consign_postgres::{PostgresOptions, PostgresStore, migrate};
 use consign_testkit::{Login, TestDatabase};
 use serde_json::json;
 
 use super::harness::{connect, execute, options};
-use crate::cases::till::payment;
+use crate::cases::fixture::payment;
 
 async fn empty() -> TestDatabase {
     TestDatabase::create(async |_: &str| ()).await

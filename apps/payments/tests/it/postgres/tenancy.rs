@@ -2,7 +2,7 @@
 
 use sqlx::{PgConnection, Row};
 
-use super::{Desk, refusal};
+use super::{Fixture, refusal};
 
 const A: &str = "'aaaaaaaa-0000-4000-8000-000000000001'";
 const B: &str = "'bbbbbbbb-0000-4000-8000-000000000002'";
@@ -14,10 +14,10 @@ const BOUND: &str = "INSERT INTO consign.tenant_login VALUES ('symphony_tenant',
 const IN_WORKERS: &str =
     "SELECT count(*) FROM consign.payment WHERE tenant_id = consign.current_tenant_id()";
 
-/// One payment of tenant A, one of tenant B, one of nobody; each dispatched once.
-async fn tenants() -> Desk {
-    let mut desk = Desk::open().await;
-    desk.run(
+/// One payment of tenant A, one of tenant B, one without a tenant; each dispatched once.
+async fn tenants() -> Fixture {
+    let mut fixture = Fixture::open().await;
+    fixture.run(
         "SELECT consign.enqueue_payment_outbox('i' || t, 'p', 'k' || n, 'PAYMENT', '{}', t)
          FROM (VALUES ('aaaaaaaa-0000-4000-8000-000000000001'::uuid), ('bbbbbbbb-0000-4000-8000-000000000002'), (NULL)) AS v (t),
               generate_series(1, 2) n WHERE t IS NOT NULL;
@@ -26,15 +26,15 @@ async fn tenants() -> Desk {
     .await;
     let firsts: Vec<uuid::Uuid> =
         sqlx::query_scalar("SELECT outbox_id FROM consign.payment WHERE idempotency_key = 'k1'")
-            .fetch_all(&mut desk.connection)
+            .fetch_all(&mut fixture.connection)
             .await
             .unwrap();
-    for payment in desk.claim(1000, "w", 600).await {
+    for payment in fixture.claim(1000, "w", 600).await {
         if firsts.contains(&payment.outbox_id) {
-            desk.complete(&payment, "w", "DISPATCHED").await.unwrap();
+            fixture.complete(&payment, "w", "DISPATCHED").await.unwrap();
         }
     }
-    desk
+    fixture
 }
 
 async fn seen(connection: &mut PgConnection) -> [i64; 3] {
@@ -49,28 +49,27 @@ async fn seen(connection: &mut PgConnection) -> [i64; 3] {
     [row.get(0), row.get(1), row.get(2)]
 }
 
-/// P-20.
 #[tokio::test]
 async fn a_tenants_reader_sees_its_own_rows_only() {
-    let mut desk = tenants().await;
+    let mut fixture = tenants().await;
     let all = "SELECT (SELECT count(tenant_id) FROM consign.payment_outbox_pending) * 10
                     + (SELECT count(tenant_id) FROM consign.payment_outbox_attempts)";
     assert_eq!(
-        desk.count(all).await,
+        fixture.count(all).await,
         22,
         "the tenant is on the pending and on every attempt"
     );
-    desk.run("SET ROLE symphony_tenant; SET app.current_tenant_id = 'aaaaaaaa-0000-4000-8000-000000000001'")
+    fixture.run("SET ROLE symphony_tenant; SET app.current_tenant_id = 'aaaaaaaa-0000-4000-8000-000000000001'")
         .await;
     assert_eq!(
-        seen(&mut desk.connection).await,
+        seen(&mut fixture.connection).await,
         [0, 0, 0],
-        "bound to nobody"
+        "without a tenant"
     );
-    desk.run("RESET app.current_tenant_id; RESET ROLE").await;
-    desk.run(BOUND).await;
-    assert_eq!(seen(&mut desk.connection).await, [1, 1, 2], "unset");
-    // The session narrows what the table says and never widens it.
+    fixture.run("RESET app.current_tenant_id; RESET ROLE").await;
+    fixture.run(BOUND).await;
+    assert_eq!(seen(&mut fixture.connection).await, [1, 1, 2], "unset");
+    // The session narrows the table's restriction and never widens it.
     for (tenant, figures) in [
         ("''", [1, 1, 2]),
         (B, [1, 1, 2]),
@@ -80,12 +79,12 @@ async fn a_tenants_reader_sees_its_own_rows_only() {
     ] {
         let set = sqlx::AssertSqlSafe(format!("SET app.current_tenant_id = {tenant}"));
         sqlx::raw_sql(set)
-            .execute(&mut desk.connection)
+            .execute(&mut fixture.connection)
             .await
             .unwrap();
-        assert_eq!(seen(&mut desk.connection).await, figures, "{tenant}");
+        assert_eq!(seen(&mut fixture.connection).await, figures, "{tenant}");
     }
-    desk.run("RESET app.current_tenant_id").await;
+    fixture.run("RESET app.current_tenant_id").await;
     for sql in [
         "SELECT * FROM consign.payment_outbox_pending",
         "SELECT * FROM consign.payment_outbox_attempts",
@@ -93,10 +92,14 @@ async fn a_tenants_reader_sees_its_own_rows_only() {
         "SELECT * FROM consign.attempt",
         "SELECT consign.claim_outbox_batch(1, 'w', 60)",
     ] {
-        assert_eq!(refusal(&mut desk.connection, sql).await, "42501", "{sql}");
+        assert_eq!(
+            refusal(&mut fixture.connection, sql).await,
+            "42501",
+            "{sql}"
+        );
     }
-    // A condition of the reader's own is not asked about other tenants' rows.
-    desk.run(
+    // A condition of the reader is not evaluated on rows of other tenants.
+    fixture.run(
         "CREATE FUNCTION pg_temp.peek(t uuid) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS
              $$ BEGIN IF t::text NOT LIKE 'bbbbbbbb%' THEN RAISE EXCEPTION 'saw %', t; END IF; RETURN true; END $$;
          SELECT * FROM consign.tenant_payment_outbox_pending WHERE pg_temp.peek(tenant_id);
@@ -106,17 +109,17 @@ async fn a_tenants_reader_sees_its_own_rows_only() {
     .await;
 }
 
-/// P-20: what a tenant's reader sees does not depend on the plan; a parallel worker knows the tenant too.
+/// What a tenant's reader sees does not depend on the plan; parallel workers have the tenant too.
 #[tokio::test]
 async fn a_tenants_reader_may_be_parallel() {
-    let mut desk = tenants().await;
-    desk.run(
+    let mut fixture = tenants().await;
+    fixture.run(
         "ANALYZE; SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
          SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0;
          SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off",
     )
     .await;
-    desk.run(BOUND).await;
+    fixture.run(BOUND).await;
     let mut parallel = 0;
     for view in [
         "SELECT count(*) FROM consign.tenant_payment_outbox_pending",
@@ -127,12 +130,12 @@ async fn a_tenants_reader_may_be_parallel() {
     ] {
         let explain = sqlx::AssertSqlSafe(format!("EXPLAIN {view}"));
         let plan: Vec<String> = sqlx::query_scalar(explain)
-            .fetch_all(&mut desk.connection)
+            .fetch_all(&mut fixture.connection)
             .await
             .unwrap();
         parallel += usize::from(plan.iter().any(|line| line.contains("Gather")));
     }
-    assert_eq!(parallel, 4, "the test looks at parallel plans");
+    assert_eq!(parallel, 4, "the plan is parallel");
     for (tenant, figures) in [
         ("", [1, 1, 2]),
         ("nonsense", [0, 0, 0]),
@@ -140,55 +143,54 @@ async fn a_tenants_reader_may_be_parallel() {
     ] {
         let set = sqlx::AssertSqlSafe(format!("SET app.current_tenant_id = '{tenant}'"));
         sqlx::raw_sql(set)
-            .execute(&mut desk.connection)
+            .execute(&mut fixture.connection)
             .await
             .unwrap();
-        assert_eq!(seen(&mut desk.connection).await, figures, "{tenant}");
-        assert_eq!(desk.count(IN_WORKERS).await, figures[2], "{tenant}");
+        assert_eq!(seen(&mut fixture.connection).await, figures, "{tenant}");
+        assert_eq!(fixture.count(IN_WORKERS).await, figures[2], "{tenant}");
     }
 }
 
-/// P-20: workers work for every tenant, whoever owns the schema and whatever the session says.
+/// Workers work for every tenant, for any owner of the schema and any session.
 #[tokio::test]
 async fn a_worker_sees_all_tenants() {
-    let mut desk = Desk::open().await;
-    desk.run(
+    let mut fixture = Fixture::open().await;
+    fixture.run(
         "SET app.current_tenant_id = 'aaaaaaaa-0000-4000-8000-000000000001';
          SET ROLE symphony_ingest;
          SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}', 'bbbbbbbb-0000-4000-8000-000000000002');
          RESET ROLE; SET ROLE symphony_executor",
     )
     .await;
-    let claimed = desk.claim_one("w", 60).await;
-    desk.complete(&claimed, "w", "DISPATCHED").await.unwrap();
+    let claimed = fixture.claim_one("w", 60).await;
+    fixture.complete(&claimed, "w", "DISPATCHED").await.unwrap();
 }
 
-/// P-20, CP-26.
 #[tokio::test]
 async fn a_held_payment_is_never_claimed_until_it_is_released() {
-    let mut desk = Desk::frozen().await;
-    desk.run(
+    let mut fixture = Fixture::frozen().await;
+    fixture.run(
         "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}', p_kyc_hold => true)",
     )
     .await;
-    desk.pass(1_000_000.0).await;
-    assert_eq!(desk.claim(10, "w", 60).await.len(), 0);
+    fixture.pass(1_000_000.0).await;
+    assert_eq!(fixture.claim(10, "w", 60).await.len(), 0);
     let held = "SELECT count(*) FROM consign.payment_outbox_pending WHERE kyc_hold AND hold_reason = 'kyc_hold' AND next_attempt_at IS NULL";
-    assert_eq!(desk.count(held).await, 1);
-    desk.run("SET ROLE symphony_executor").await;
+    assert_eq!(fixture.count(held).await, 1);
+    fixture.run("SET ROLE symphony_executor").await;
     let release = "SELECT consign.unhold(ARRAY[1], 'w', 'because I can')";
-    assert_eq!(refusal(&mut desk.connection, release).await, "42501");
-    desk.run("RESET ROLE; SET ROLE consign_operator").await;
-    desk.run("SELECT consign.unhold(ARRAY(SELECT message_id FROM consign.payment), 'compliance', 'cleared')")
+    assert_eq!(refusal(&mut fixture.connection, release).await, "42501");
+    fixture.run("RESET ROLE; SET ROLE consign_operator").await;
+    fixture.run("SELECT consign.unhold(ARRAY(SELECT message_id FROM consign.payment), 'compliance', 'cleared')")
         .await;
-    desk.run("RESET ROLE").await;
-    assert_eq!(desk.claim(10, "w", 60).await.len(), 1);
+    fixture.run("RESET ROLE").await;
+    assert_eq!(fixture.claim(10, "w", 60).await.len(), 1);
     assert_eq!(
-        desk.count(
+        fixture.count(
             "SELECT count(*) FROM consign.audit WHERE action = 'unhold' AND actor = 'compliance'"
         )
         .await,
         1
     );
-    assert_eq!(desk.findings().await, Vec::<String>::new());
+    assert_eq!(fixture.findings().await, Vec::<String>::new());
 }

@@ -6,7 +6,7 @@
 Both are killed at any moment by the test, and started again.
 
 The rail is a table of the test's own (rail.sent) that takes whatever it is sent, as often as it is sent:
-it recognises no repetition. It can be asked, and notes that too (rail.asked).
+it recognises no repetition. It has a status query and records that too (rail.queried).
 """
 import os
 import random
@@ -19,7 +19,7 @@ import psycopg2.errors
 
 PARTICIPANTS = 25
 LEASE_SECONDS = 8
-# Nothing is sent when less than this is left of a lease: somebody else may be sending by then.
+# Nothing is sent when less than this is left of a lease: another worker may be sending by then.
 MARGIN_SECONDS = 4
 
 
@@ -36,11 +36,11 @@ class Rail:
         self.cursor = connect(url).cursor()
         self.name = name
 
-    def ask(self, outbox_id):
+    def query(self, outbox_id):
         """The reference of a payment that it was sent, if it was."""
         self.cursor.execute(
             """WITH found AS (SELECT min(reference) AS reference FROM rail.sent WHERE outbox_id = %s),
-                    noted AS (INSERT INTO rail.asked (outbox_id, found) SELECT %s, reference IS NOT NULL FROM found)
+                    noted AS (INSERT INTO rail.queried (outbox_id, found) SELECT %s, reference IS NOT NULL FROM found)
                SELECT reference FROM found""",
             (outbox_id, outbox_id),
         )
@@ -54,10 +54,10 @@ class Rail:
 
 
 def pay(rail, row):
-    """What to say of one payment: its state, its reference, its error, whether that leaves a doubt."""
+    """The result of one payment: its state, its reference, its error, whether that leaves a doubt."""
     outbox_id, attempts, in_doubt = row["outbox_id"], row["attempt_count"], row["in_doubt"]
     if in_doubt:
-        reference = rail.ask(outbox_id)
+        reference = rail.query(outbox_id)
         if reference is not None:
             return "DISPATCHED", reference, None, None
     chance = random.random()
@@ -71,17 +71,17 @@ def pay(rail, row):
     return "DISPATCHED", reference, None, None
 
 
-def complete(cursor, name, token, said):
+def complete(cursor, name, token, results):
     """Everything in one call, or one call for each."""
-    if len(said) > 10 or random.random() < 0.5:
-        ids, states, references, errors, doubts = (list(column) for column in zip(*said))
+    if len(results) > 10 or random.random() < 0.5:
+        ids, states, references, errors, doubts = (list(column) for column in zip(*results))
         cursor.execute(
             """SELECT consign.complete_outbox_attempts(%s, %s, %s::uuid[], %s::consign.outbox_attempt_state[], %s::text[],
                    p_error_codes => %s::text[], p_in_doubt => %s::boolean[])""",
             (token, name, ids, states, references, errors, doubts),
         )
         return
-    for outbox_id, state, reference, error, doubt in said:
+    for outbox_id, state, reference, error, doubt in results:
         cursor.execute(
             "SELECT consign.complete_outbox_attempt(%s, %s, %s, %s, %s, p_error_code => %s, p_in_doubt => %s)",
             (outbox_id, token, name, state, reference, error, doubt),
@@ -96,7 +96,7 @@ def work(url, name, seed):
     rail = Rail(url, name)
     print("ready", flush=True)
     while True:
-        # Some say before the call that it begins, for the others the claim has said so.
+        # Some call begin before the dispatch; for the others the claim presumed it.
         says_so = random.random() < 0.3
         since = time.monotonic()
         cursor.execute(
@@ -111,26 +111,26 @@ def work(url, name, seed):
             connection.notifies.clear()
             continue
         token = rows[0]["lease_token"]
-        said = []
+        results = []
         try:
             for row in rows:
                 if time.monotonic() > since + LEASE_SECONDS - MARGIN_SECONDS:
                     break
                 if says_so:
                     cursor.execute("SELECT consign.begin_outbox_attempts(%s, %s, ARRAY[%s]::uuid[])", (token, name, row["outbox_id"]))
-                said.append((row["outbox_id"], *pay(rail, row)))
-                # The rail takes its time, so that whoever is killed usually holds something.
+                results.append((row["outbox_id"], *pay(rail, row)))
+                # The rail takes its time, so that a killed worker usually has a lease.
                 time.sleep(random.random() * 0.01)
-            if said:
-                complete(cursor, name, token, said)
-            if len(said) < len(rows):
+            if results:
+                complete(cursor, name, token, results)
+            if len(results) < len(rows):
                 cursor.execute("SELECT consign.release_outbox_lease(%s, %s)", (token, name))
         except psycopg2.Error as error:
-            if error.pgcode != "P7002":  # lease lost: somebody else has these payments now
+            if error.pgcode != "P7002":  # lease lost: another worker has these payments now
                 raise
-            for outbox_id, state, reference, code, _ in said:
+            for outbox_id, state, reference, code, _ in results:
                 cursor.execute(
-                    "SELECT consign.witness_outbox_attempt(%s, %s, %s, %s, %s, p_error_code => %s)",
+                    "SELECT consign.record_late_outbox_attempt(%s, %s, %s, %s, %s, p_error_code => %s)",
                     (outbox_id, token, name, state, reference, code),
                 )
 

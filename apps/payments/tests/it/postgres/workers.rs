@@ -4,7 +4,7 @@ use std::{process::Command, time::Duration};
 
 use consign_testkit::{Child, eventually};
 
-use super::Desk;
+use super::Fixture;
 
 const WORKERS: usize = 16;
 const PRODUCERS: usize = 4;
@@ -24,7 +24,9 @@ fn python() -> &'static str {
     ["python3", "/usr/bin/python3"]
         .into_iter()
         .find(can_import)
-        .expect("Python with psycopg2: run scripts/require psycopg2, or scripts/test, which does")
+        .expect(
+            "Python with psycopg2: run scripts/require psycopg2, or scripts/test --all, which does",
+        )
 }
 
 fn start(python: &str, role: &str, url: &str, name: &str, last: usize) -> Child {
@@ -36,8 +38,8 @@ fn start(python: &str, role: &str, url: &str, name: &str, last: usize) -> Child 
     Child::start(command)
 }
 
-async fn until_dispatched(desk: &Desk, payments: usize) {
-    let watcher = tokio::sync::Mutex::new(desk.another().await);
+async fn until_dispatched(fixture: &Fixture, payments: usize) {
+    let watcher = tokio::sync::Mutex::new(fixture.another().await);
     // The server rests before it looks: looking all the time would hold up what is looked for.
     let count = "SELECT count(*) FROM consign.attempt, (SELECT pg_sleep(0.05)) rest WHERE outcome = 'delivered'";
     eventually("so many are dispatched", PATIENCE, || async {
@@ -53,42 +55,45 @@ fn scattered(n: usize) -> usize {
     (n.wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 33
 }
 
-/// A rail that takes whatever it is sent, as often as it is sent, and can be asked.
+/// A rail that accepts every submission, repeats included, and has a status query.
 const RAIL: &str = "CREATE SCHEMA rail;
     CREATE TABLE rail.sent (n bigint GENERATED ALWAYS AS IDENTITY, outbox_id uuid NOT NULL, worker text NOT NULL,
                             reference text GENERATED ALWAYS AS ('rail-' || n) STORED);
     CREATE INDEX ON rail.sent (outbox_id);
-    CREATE TABLE rail.asked (outbox_id uuid NOT NULL, found boolean NOT NULL);
+    CREATE TABLE rail.queried (outbox_id uuid NOT NULL, found boolean NOT NULL);
     CREATE FUNCTION rail.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the rail forgets nothing'; END $$;
     CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON rail.sent
         FOR EACH STATEMENT EXECUTE FUNCTION rail.refuse();";
 
 /// What the rail saw: nothing twice, although it would have taken it; and what consign recorded is
 /// what the rail says.
-async fn each_was_sent_once(desk: &mut Desk) {
+async fn each_was_sent_once(fixture: &mut Fixture) {
     let payments = PAYMENTS as i64;
     let sent = "SELECT count(*) FROM rail.sent";
     let different = "SELECT count(DISTINCT outbox_id) FROM rail.sent";
-    assert_eq!(desk.count(different).await, payments, "all were sent");
-    assert_eq!(desk.count(sent).await, payments, "and none twice");
+    assert_eq!(fixture.count(different).await, payments, "all were sent");
+    assert_eq!(fixture.count(sent).await, payments, "and none twice");
     let same = "SELECT count(*) FROM consign.payment_outbox_attempts a
                 JOIN rail.sent s ON s.outbox_id = a.outbox_id AND s.reference = a.rail_reference
                 WHERE a.state = 'DISPATCHED'";
-    assert_eq!(desk.count(same).await, payments, "the rail's references");
-    let instead = "SELECT count(*) FROM rail.asked WHERE found";
-    assert!(desk.count(instead).await > 0, "asked instead of sent again");
+    assert_eq!(fixture.count(same).await, payments, "the rail's references");
+    let instead = "SELECT count(*) FROM rail.queried WHERE found";
+    assert!(
+        fixture.count(instead).await > 0,
+        "queried instead of sent again"
+    );
     let silent = "SELECT count(*) FROM consign.payment_outbox_attempts
                   WHERE state = 'ZOMBIE_REQUEUE' AND in_doubt";
-    assert!(desk.count(silent).await > 0, "kills after the claim");
+    assert!(fixture.count(silent).await > 0, "kills after the claim");
 }
 
 /// The acceptance of the protocol: 16 workers, 5,000 payments, kills at random between claim, call
 /// and completion, and a rail that recognises no repetition.
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_workers_in_another_language_with_kills_pay_each_payment_once() {
-    let mut desk = Desk::open().await;
-    desk.run(RAIL).await;
-    let (python, url) = (python(), desk.database.url().to_owned());
+    let mut fixture = Fixture::open().await;
+    fixture.run(RAIL).await;
+    let (python, url) = (python(), fixture.database.url().to_owned());
     let mut workers: Vec<Child> = (0..WORKERS)
         .map(|n| start(python, "work", &url, &format!("worker-{}", n % 12), n))
         .collect();
@@ -104,7 +109,7 @@ async fn sixteen_workers_in_another_language_with_kills_pay_each_payment_once() 
         })
         .collect();
     for kill in 0..KILLS {
-        until_dispatched(&desk, kill * PAYMENTS / (KILLS + 2)).await;
+        until_dispatched(&fixture, kill * PAYMENTS / (KILLS + 2)).await;
         let victim = scattered(kill + 1) % WORKERS;
         workers[victim].kill9();
         workers[victim] = start(
@@ -123,7 +128,7 @@ async fn sixteen_workers_in_another_language_with_kills_pay_each_payment_once() 
     for producer in &mut producers {
         producer.expect_line("produced").await;
     }
-    until_dispatched(&desk, PAYMENTS).await;
+    until_dispatched(&fixture, PAYMENTS).await;
     for worker in &mut workers {
         worker.kill9();
     }
@@ -131,27 +136,27 @@ async fn sixteen_workers_in_another_language_with_kills_pay_each_payment_once() 
                 HAVING count(*) FILTER (WHERE state = 'DISPATCHED') = 1 AND min(attempt_no) = 1 AND max(attempt_no) = count(*)) p";
     let payments = PAYMENTS as i64;
     assert_eq!(
-        desk.count("SELECT count(*) FROM consign.payment").await,
+        fixture.count("SELECT count(*) FROM consign.payment").await,
         payments
     );
     assert_eq!(
-        desk.count(once).await,
+        fixture.count(once).await,
         payments,
         "dispatched once, attempts dense"
     );
-    each_was_sent_once(&mut desk).await;
+    each_was_sent_once(&mut fixture).await;
     let dense = "SELECT count(*) FROM (SELECT participant_id FROM consign.payment GROUP BY 1
                  HAVING count(*) <> max(sequence_id) OR min(sequence_id) <> 1) p";
-    assert_eq!(desk.count(dense).await, 0, "numbers without gaps");
+    assert_eq!(fixture.count(dense).await, 0, "numbers without gaps");
     assert!(
-        desk.count(
+        fixture.count(
             "SELECT count(*) FROM consign.payment_outbox_attempts WHERE state = 'ZOMBIE_REQUEUE'"
         )
         .await
             > 0,
-        "the kills hit somebody"
+        "the kills hit a worker with a lease"
     );
     let twice = "SELECT count(*) FROM consign.payment_outbox_reconcile WHERE verdict = 'PAID_TWICE' OR kind = 'REUSED_REFERENCE'";
-    assert_eq!(desk.count(twice).await, 0);
-    assert_eq!(desk.findings().await, Vec::<String>::new());
+    assert_eq!(fixture.count(twice).await, 0);
+    assert_eq!(fixture.findings().await, Vec::<String>::new());
 }

@@ -1,10 +1,10 @@
-//! What is asked often is found by an index.
+//! Frequent queries use an index.
 
-use super::Bench;
+use super::fixture;
 
 #[tokio::test]
 async fn payments_of_an_instruction_are_found_by_an_index() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let statement = include_str!("../../../src/store/sqlite/sql/payment_list_instruction.sql");
     let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
     let plan: Vec<(i64, i64, i64, String)> = sqlx::query_as(explain)

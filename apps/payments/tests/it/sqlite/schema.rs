@@ -1,11 +1,12 @@
 //! The component in databases with the engine alone, and in those that had the engine before.
 
-use consign_kernel::{NewMessage, Store};
+use consign_kernel::NewMessage;
+use consign_kernel::prelude::*;
 use consign_payments::{Payments, store::sqlite_component};
 use consign_sqlite::{SqliteOptions, SqliteStore, migrate};
 use serde_json::json;
 
-use crate::cases::till::payment;
+use crate::cases::fixture::payment;
 
 #[tokio::test]
 async fn payments_are_added_to_a_database_that_has_the_engine() {

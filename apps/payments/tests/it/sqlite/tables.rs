@@ -1,6 +1,6 @@
 //! What is SQLite's own about payments; their rules are in `cases`.
 
-use consign_kernel::{Claim, Lease, Store};
+use consign_kernel::{Claim, Lease, prelude::*};
 use consign_payments::{
     AttemptState, Completion, EnqueueAnswer, NewPayment, OutboxId, Payments, queue,
     store::enqueue_in_sqlite,
@@ -8,7 +8,7 @@ use consign_payments::{
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Column, Connection, Row, SqliteConnection};
 
-use super::Bench;
+use super::{SqliteFixture, fixture};
 
 fn payment(n: usize) -> NewPayment {
     NewPayment {
@@ -25,7 +25,7 @@ fn payment(n: usize) -> NewPayment {
     }
 }
 
-async fn enqueue(bench: &Bench, n: usize) -> OutboxId {
+async fn enqueue(bench: &SqliteFixture, n: usize) -> OutboxId {
     let answers = bench.store.enqueue_payments(&[payment(n)]).await.unwrap();
     match answers[0] {
         EnqueueAnswer::Enqueued(enqueued) => enqueued.outbox_id,
@@ -33,12 +33,12 @@ async fn enqueue(bench: &Bench, n: usize) -> OutboxId {
     }
 }
 
-async fn claim(bench: &Bench) -> Lease {
+async fn claim(bench: &SqliteFixture) -> Lease {
     let claim = Claim::new(queue(), "worker-1", 1);
     bench.store.claim(&claim).await.unwrap().unwrap()
 }
 
-async fn complete(bench: &Bench, completion: Completion) {
+async fn complete(bench: &SqliteFixture, completion: Completion) {
     let lease = claim(bench).await;
     let completions = [completion];
     let done = bench.store.complete(lease.token, "worker-1", &completions);
@@ -46,8 +46,8 @@ async fn complete(bench: &Bench, completion: Completion) {
 }
 
 /// One payment dispatched under `REF-1`, one that failed, one that waits.
-async fn three() -> (Bench, [OutboxId; 3]) {
-    let bench = Bench::new().await;
+async fn three() -> (SqliteFixture, [OutboxId; 3]) {
+    let bench = fixture().await;
     let first = enqueue(&bench, 1).await;
     complete(&bench, Completion::dispatched(first, "REF-1")).await;
     let second = enqueue(&bench, 2).await;
@@ -63,7 +63,7 @@ async fn execute(connection: &mut SqliteConnection, statements: &str) -> sqlx::R
     Ok(())
 }
 
-/// P-12: whoever opens the file, history stays and numbers grow.
+/// History is append-only and numbers grow for every writer of the file.
 #[tokio::test]
 async fn plain_sql_cannot_change_what_was_recorded() {
     let (bench, _) = three().await;
@@ -89,7 +89,7 @@ async fn plain_sql_cannot_change_what_was_recorded() {
             "only grows",
         ),
         (
-            "INSERT OR REPLACE INTO participant_outbox_sequences VALUES ('bank-a', 1)",
+            "INSERT OR REPLACE INTO participant_outbox_sequences VALUES ('bank-a', 1, 1)",
             "only grows",
         ),
         (
@@ -109,7 +109,7 @@ async fn plain_sql_cannot_change_what_was_recorded() {
     assert_eq!(bench.store.doctor().await.unwrap(), []);
 }
 
-/// P-22: the seed's views, and its query for lost leases as printed.
+/// The seed's views, and its query for lost leases as printed.
 #[tokio::test]
 async fn the_views_show_the_queue_and_its_history() {
     let (bench, [first, second, third]) = three().await;
@@ -183,7 +183,7 @@ async fn the_supervisor_sees_the_same_columns_as_in_postgresql() {
     let oldest = oldest.created_at.as_microsecond();
     assert_eq!(by_name("oldest_pending_at"), oldest);
 
-    let empty = Bench::new().await;
+    let empty = fixture().await;
     let mut connection = empty.connect().await;
     let row = sqlx::query(status).fetch_one(&mut connection).await;
     let row = row.unwrap();
@@ -195,7 +195,7 @@ async fn the_supervisor_sees_the_same_columns_as_in_postgresql() {
 /// The views' words are the port's, whatever happened.
 #[tokio::test]
 async fn the_view_of_attempts_agrees_with_the_port() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let id = enqueue(&bench, 1).await;
     let minute = std::time::Duration::from_secs(60);
     let presumed = bench.store.claim_payments(1, "worker-1", minute, true);
@@ -218,7 +218,7 @@ async fn the_view_of_attempts_agrees_with_the_port() {
         .await
         .unwrap();
     let views = bench.store.payment_attempts(id).await.unwrap().unwrap();
-    let told: Vec<Columns> = views
+    let reported: Vec<Columns> = views
         .into_iter()
         .map(|view| {
             (
@@ -229,7 +229,7 @@ async fn the_view_of_attempts_agrees_with_the_port() {
             )
         })
         .collect();
-    assert_eq!(rows, told);
+    assert_eq!(rows, reported);
     assert_eq!(rows.len(), 20);
     assert_eq!(rows[0].0, "ZOMBIE_REQUEUE");
     assert_eq!(rows[19].0, "FAILED");
@@ -237,10 +237,10 @@ async fn the_view_of_attempts_agrees_with_the_port() {
     assert_eq!(doubts[..3], [true, true, false]);
 }
 
-/// P-18: with the business's own rows, or not at all.
+/// With the business's own rows, or not at all.
 #[tokio::test]
 async fn a_payment_commits_with_the_callers_rows() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let mut connection = bench.connect().await;
     execute(&mut connection, "CREATE TABLE ledger (entry TEXT)")
         .await
@@ -254,9 +254,10 @@ async fn a_payment_commits_with_the_callers_rows() {
         enqueue_in_sqlite(&bench.store, &mut transaction, &new)
             .await
             .unwrap();
-        match commits {
-            true => transaction.commit().await.unwrap(),
-            false => transaction.rollback().await.unwrap(),
+        if commits {
+            transaction.commit().await.unwrap()
+        } else {
+            transaction.rollback().await.unwrap()
         }
     }
     let entries: i64 = sqlx::query_scalar("SELECT count(*) FROM ledger")
@@ -273,7 +274,7 @@ async fn a_payment_commits_with_the_callers_rows() {
 /// A refused enqueue leaves the caller's transaction as it was.
 #[tokio::test]
 async fn a_refusal_does_not_spoil_the_callers_transaction() {
-    let bench = Bench::new().await;
+    let bench = fixture().await;
     let mut connection = bench.connect().await;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let unfit = NewPayment {

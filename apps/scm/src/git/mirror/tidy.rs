@@ -1,15 +1,15 @@
-//! What is left in a mirror by those who were ended, and packing it.
+//! Cleans up after killed processes, and packs mirrors.
 
 use std::{fs, time::Duration};
 
 use super::super::command::Git;
 use crate::ScmError;
 
-/// A large repository takes long, and what is cut short was for nothing.
+/// Packing a large repository takes long, and an interrupted run is wasted.
 pub(super) const PACKING_MAX: Duration = Duration::from_secs(2 * 60 * 60);
-/// What failed will fail again: it is not tried at every synchronisation.
+/// A failed packing is retried only after this time.
 const PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
-/// Says by its age when packing failed last, and why.
+/// Marker file: its age is the time of the last failed packing, its content the reason.
 const FAILED: &str = "consign-packing-failed";
 const LOCKS: [&str; 9] = [
     "refs/consign/tip.lock",
@@ -23,13 +23,13 @@ const LOCKS: [&str; 9] = [
     "objects/pack/multi-pack-index.lock",
 ];
 
-/// Removes what stands in the way or fills the disk. Whoever calls this holds the mirror's lock: those
-/// who made it are gone.
+/// Removes leftover lock files and unfinished packs. The caller holds the mirror's lock, so their
+/// writers are gone.
 pub(super) fn clear(git: &Git) {
     for left in LOCKS {
         drop(fs::remove_file(git.dir().join(left)));
     }
-    // Packs that were never finished can be as large as the repository.
+    // Unfinished packs can be as large as the repository.
     let Ok(packs) = fs::read_dir(git.dir().join("objects/pack")) else {
         return;
     };
@@ -42,7 +42,7 @@ pub(super) fn clear(git: &Git) {
     }
 }
 
-/// Packs what many fetches have left, if it is time to. A mirror that is not packed is a mirror.
+/// Packs the mirror if many fetches left loose packs. A failure does not affect the mirror.
 pub(super) async fn pack(git: &Git, time_max: Duration) -> Result<(), ScmError> {
     let mark = git.dir().join(FAILED);
     let failed_at = fs::metadata(&mark).and_then(|mark| mark.modified());
@@ -60,9 +60,9 @@ pub(super) async fn pack(git: &Git, time_max: Duration) -> Result<(), ScmError> 
         Err(error) => return Err(error),
     };
     clear(git);
-    tracing::warn!(mirror = %git.dir().display(), why, "git gc failed; it is tried again in a day");
+    tracing::warn!(mirror = %git.dir().display(), why, "git gc failed; retrying in a day");
     if let Err(error) = fs::write(&mark, why) {
-        tracing::warn!(mark = %mark.display(), %error, "cannot be written: git gc is tried again at once");
+        tracing::warn!(mark = %mark.display(), %error, "cannot write the marker: git gc is retried at once");
     }
     Ok(())
 }
@@ -77,7 +77,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// A mirror with two packs where one is the most there should be.
+    /// A mirror with two packs and a limit of one.
     async fn mirror() -> (TempDir, Git) {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("1.git");
@@ -86,12 +86,17 @@ mod tests {
         git.set("user.name", "a");
         git.set("user.email", "a@x");
         super::super::init(&git, "sha1").await.unwrap();
-        let tree = git.ask(&["write-tree"]).await.unwrap();
+        let tree = git.run_local(&["write-tree"]).await.unwrap();
         for n in ["1", "2"] {
-            let commit = git.ask(&["commit-tree", "-m", n, &tree]).await.unwrap();
+            let commit = git
+                .run_local(&["commit-tree", "-m", n, &tree])
+                .await
+                .unwrap();
             let name = format!("refs/consign/{n}");
-            git.ask(&["update-ref", &name, &commit]).await.unwrap();
-            git.ask(&["repack", "-q"]).await.unwrap();
+            git.run_local(&["update-ref", &name, &commit])
+                .await
+                .unwrap();
+            git.run_local(&["repack", "-q"]).await.unwrap();
         }
         (folder, git)
     }
@@ -111,12 +116,12 @@ mod tests {
         let left = git.dir().join("objects/pack/tmp_pack_x");
         fs::write(&left, "half").unwrap();
         pack(&git, Duration::ZERO).await.unwrap();
-        assert!(!left.exists(), "what it left is gone");
+        assert!(!left.exists(), "its leftovers are removed");
         let mark = git.dir().join(FAILED);
         let why = fs::read_to_string(&mark).unwrap();
-        assert!(why.contains("did not get on"), "{why}");
+        assert!(why.contains("made no progress"), "{why}");
         pack(&git, LONG).await.unwrap();
-        assert_eq!(packs(&git), 2, "not yet");
+        assert_eq!(packs(&git), 2, "not packed yet");
         let file = fs::File::options().write(true).open(&mark).unwrap();
         file.set_modified(SystemTime::now() - PAUSE).unwrap();
         pack(&git, LONG).await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use consign_artifacts::sha256_of;
-use consign_scm::{Diffs, Materialized, NoHooks, ScmError, ScmLedger, Synced};
+use consign_scm::{Diffs, MaterializeReport, NoHooks, ScmError, ScmLedger, SyncReport};
 use serde_json::json;
 
 use super::script::{Script, commit};
@@ -16,7 +16,7 @@ fn name(number: u64) -> String {
 fn missing() -> ScmError {
     ScmError::NotFound {
         source_name: "script".to_owned(),
-        detail: "told to".to_owned(),
+        detail: "scripted".to_owned(),
     }
 }
 
@@ -24,19 +24,19 @@ fn unreachable() -> ScmError {
     ScmError::Network {
         source_name: "script".to_owned(),
         tries: 1,
-        detail: "told to".to_owned(),
+        detail: "scripted".to_owned(),
     }
 }
 
 fn auth() -> ScmError {
     ScmError::Auth {
         source_name: "script".to_owned(),
-        detail: "told to".to_owned(),
+        detail: "scripted".to_owned(),
     }
 }
 
 #[tokio::test]
-async fn a_change_is_what_git_says_it_is() {
+async fn a_change_equals_gits_output() {
     let stage = Stage::new().await;
     let work = Work::new(stage.path("work"));
     work.commit("a b/\u{fc}", "1\n", "One");
@@ -74,7 +74,7 @@ async fn a_change_is_what_git_says_it_is() {
 }
 
 #[tokio::test]
-async fn changes_are_fetched_while_synchronising_if_that_is_wanted() {
+async fn changes_are_fetched_while_synchronising_if_set() {
     let stage = Stage::new().await;
     let repo = stage.add("/scripted", None).await;
     let mut script = Script::new(vec![vec![commit(1), commit(2)], vec![commit(3)]]);
@@ -93,12 +93,12 @@ async fn changes_are_fetched_while_synchronising_if_that_is_wanted() {
     assert_eq!(failed.uri, None);
     let error = failed.meta_json["materialize_error"].as_str().unwrap();
     assert!(error.starts_with("SCM_NOT_FOUND"), "{error}");
-    // T57: later it is fetched, in the row of the failure.
+    // Later it is fetched, in the row of the failure.
     let healed = Script::new(Vec::new());
     let run = stage.synchronizer(&repo, &healed, &NoHooks);
     assert_eq!(run.materialize(None, None).await.unwrap().fetched, 1);
     assert_eq!(
-        *healed.asked.lock().unwrap(),
+        *healed.requests.lock().unwrap(),
         [name(2)],
         "only what was missing"
     );
@@ -126,8 +126,8 @@ async fn a_source_out_of_reach_is_tried_three_times_and_not_for_every_change() {
         (4, (1, 1)),
         "all records, one change"
     );
-    let asked = std::mem::take(&mut *script.asked.lock().unwrap());
-    assert_eq!(asked, [name(1), name(2), name(2), name(2)]);
+    let requests = std::mem::take(&mut *script.requests.lock().unwrap());
+    assert_eq!(requests, [name(1), name(2), name(2), name(2)]);
     assert_eq!(stage.waits.load(Ordering::SeqCst), 2);
     let error = run.materialize(None, None).await.unwrap_err();
     assert!(
@@ -147,7 +147,7 @@ async fn a_source_out_of_reach_is_tried_three_times_and_not_for_every_change() {
     assert_eq!(run.materialize(None, None).await.unwrap().fetched, 1);
     assert_eq!(
         run.materialize(None, None).await.unwrap(),
-        Materialized::default()
+        MaterializeReport::default()
     );
 }
 
@@ -160,7 +160,7 @@ async fn refused_credentials_end_fetching_at_once() {
     let mut run = stage.synchronizer(&repo, &script, &NoHooks);
     run.options.diffs = Diffs::Now;
     assert_eq!(run.sync().await.unwrap_err().code(), "SCM_AUTH_FAILED");
-    assert_eq!(*script.asked.lock().unwrap(), [name(1)]);
+    assert_eq!(*script.requests.lock().unwrap(), [name(1)]);
     assert_eq!(
         run.materialize(None, None).await.unwrap_err().code(),
         "SCM_AUTH_FAILED"
@@ -168,12 +168,12 @@ async fn refused_credentials_end_fetching_at_once() {
     run.options.diffs = Diffs::Later;
     assert_eq!(
         run.sync().await.unwrap(),
-        Synced::default(),
+        SyncReport::default(),
         "the records are all there"
     );
 }
 
-/// One that fails for ever does not stand in the way of the others.
+/// A permanent failure does not block the others.
 #[tokio::test]
 async fn what_has_failed_too_often_is_left_alone() {
     let stage = Stage::new().await;
@@ -191,11 +191,12 @@ async fn what_has_failed_too_often_is_left_alone() {
     assert_eq!(
         run.materialize(None, None).await.unwrap().failed,
         1,
-        "unless it is asked for"
+        "unless it is requested"
     );
 }
 
-/// A limit, and nobody says when to give up: what always fails is tried in turns, the rest comes through.
+/// A limit without a maximum of attempts: permanent failures are tried in turns, the rest is
+/// fetched.
 /// However much is new, a share of the limit is for what failed.
 #[tokio::test]
 async fn a_limit_does_not_stick_at_what_always_fails() {
@@ -209,13 +210,13 @@ async fn a_limit_does_not_stick_at_what_always_fails() {
     run.sync().await.unwrap();
     for expected in [[1, 2], [3, 1], [4, 2], [5, 4], [6, 1], [2, 4]] {
         run.materialize(Some(2), None).await.unwrap();
-        let asked = std::mem::take(&mut *script.asked.lock().unwrap());
-        assert_eq!(asked, expected.map(name));
+        let requests = std::mem::take(&mut *script.requests.lock().unwrap());
+        assert_eq!(requests, expected.map(name));
     }
-    // Without a limit, each once: also those that come to stand behind others by failing.
+    // Without a limit, each once, including those that moved behind others by failing.
     run.materialize(None, None).await.unwrap();
-    let asked = std::mem::take(&mut *script.asked.lock().unwrap());
-    assert_eq!(asked, [1, 2, 4].map(name));
+    let requests = std::mem::take(&mut *script.requests.lock().unwrap());
+    assert_eq!(requests, [1, 2, 4].map(name));
 }
 
 #[tokio::test]
@@ -256,7 +257,6 @@ async fn what_is_too_large_is_kept_as_numbers() {
     assert_eq!(drafts.count(), 0, "nothing is left of what was too large");
 }
 
-/// Issue 7: a diff of 200 MB has a defined result.
 #[tokio::test]
 async fn a_diff_of_200_megabytes_becomes_a_diffstat() {
     let stage = Stage::new().await;

@@ -1,4 +1,4 @@
-//! Records that the database refuses (seed 003, T59).
+//! Records that the database refuses.
 
 use consign_scm::{Diffs, Mode, NoHooks};
 use serde_json::json;
@@ -96,10 +96,10 @@ async fn changes_of_skipped_records_are_not_fetched() {
     let synced = run.sync().await.unwrap();
     assert_eq!((synced.written, synced.skipped), (6, 2));
     assert_eq!((synced.patches.fetched, synced.patches.failed), (6, 0));
-    assert_eq!(*script.asked.lock().unwrap(), names(&[1, 2, 3, 5, 6, 8]));
+    assert_eq!(*script.requests.lock().unwrap(), names(&[1, 2, 3, 5, 6, 8]));
 }
 
-/// The very first batch: there is no watermark yet, and afterwards it says "from the beginning".
+/// The first batch: there is no watermark yet, and afterwards it is the beginning.
 #[tokio::test]
 async fn a_first_batch_can_be_refused_as_well() {
     for (mode, code) in [

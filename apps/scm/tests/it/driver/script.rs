@@ -1,19 +1,20 @@
-//! A source that finds what it is told to find.
+//! A scripted source.
 
 use std::{collections::HashMap, sync::Mutex};
 
 use async_trait::async_trait;
 use consign_scm::{
-    Found, NewCommit, Outlet, PatchWriter, Place, Records, ScmError, Source, Stream, Watermark,
+    NewCommit, Outlet, PatchWriter, Records, ScmError, Source, SourceBatch, SourcePosition, Stream,
+    Watermark,
 };
 use serde_json::json;
 
 pub(super) struct Script {
     batches: Vec<Vec<NewCommit>>,
     pub(super) fails_after_reading: bool,
-    /// What asking for a change answers with, instead of the change.
+    /// Scripted results of fetching changes.
     pub(super) failing: HashMap<String, fn() -> ScmError>,
-    pub(super) asked: Mutex<Vec<String>>,
+    pub(super) requests: Mutex<Vec<String>>,
     pub(super) diff: String,
     pub(super) diffstat: String,
 }
@@ -24,7 +25,7 @@ impl Script {
             batches,
             fails_after_reading: false,
             failing: HashMap::new(),
-            asked: Mutex::default(),
+            requests: Mutex::default(),
             diff: "+change\n".to_owned(),
             diffstat: "1 file\n".to_owned(),
         }
@@ -69,8 +70,8 @@ impl Source for Script {
             .and_then(|batch| batch.as_u64())
             .unwrap_or(0);
         for (n, batch) in (1..).zip(&self.batches).skip(done as usize) {
-            let place = Place::from_iter([("batch".to_owned(), json!(n))]);
-            let found = Found {
+            let place = SourcePosition::from_iter([("batch".to_owned(), json!(n))]);
+            let found = SourceBatch {
                 records: Records::Commits(batch.clone()),
                 place,
                 remaining: None,
@@ -78,17 +79,18 @@ impl Source for Script {
             };
             to.send(found).await?;
         }
-        match self.fails_after_reading {
-            true => Err(ScmError::Protocol {
+        if self.fails_after_reading {
+            Err(ScmError::Protocol {
                 source_name: "script".to_owned(),
-                detail: "told to".to_owned(),
-            }),
-            false => Ok(()),
+                detail: "scripted".to_owned(),
+            })
+        } else {
+            Ok(())
         }
     }
 
     async fn diff(&self, rev_or_sha: &str, to: &mut PatchWriter) -> Result<(), ScmError> {
-        self.asked.lock().unwrap().push(rev_or_sha.to_owned());
+        self.requests.lock().unwrap().push(rev_or_sha.to_owned());
         to.write(self.diff.as_bytes()).await?;
         match self.failing.get(rev_or_sha) {
             Some(error) => Err(error()),

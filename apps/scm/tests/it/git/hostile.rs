@@ -1,4 +1,4 @@
-//! Repositories that want more than to be read.
+//! Hostile repositories.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -94,7 +94,7 @@ async fn nothing_that_a_repository_names_is_run() {
     }
 }
 
-/// What is missing in a partial clone is not fetched from where the repository says.
+/// Missing objects of a partial clone are not fetched from the repository's remote.
 #[tokio::test]
 async fn what_is_missing_is_not_fetched_from_elsewhere() {
     let stage = Stage::new().await;

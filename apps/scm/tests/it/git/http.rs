@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use consign_scm::{NoHooks, ScmError};
 
-use super::server::{Mood, Server};
+use super::server::{Server, ServerMode};
 use crate::stage::{SOON, Stage, Work, git};
 
 /// A repository and its bare copy, as web servers without Git's help serve it.
@@ -69,7 +69,7 @@ async fn a_repository_is_mirrored_and_kept_up_to_date() {
         open_to_others(&stage.path("mirrors")),
         Vec::<PathBuf>::new()
     );
-    // A mirror is a copy: whoever removes it loses nothing.
+    // A mirror is a copy: removing it loses nothing.
     std::fs::remove_dir_all(stage.path("mirrors")).unwrap();
     let source = consign_scm::open(&repo, &stage.options).unwrap();
     let run = stage.synchronizer(&repo, &*source, &NoHooks);
@@ -77,7 +77,7 @@ async fn a_repository_is_mirrored_and_kept_up_to_date() {
     assert_eq!(stage.sync(&repo).await.unwrap().written, 0);
 }
 
-/// Seed 003: network failures are tried three times.
+/// Network failures are tried three times.
 #[tokio::test]
 async fn a_failing_server_is_tried_three_times() {
     let stage = Stage::new().await;
@@ -88,8 +88,8 @@ async fn a_failing_server_is_tried_three_times() {
         StatusCode::SERVICE_UNAVAILABLE,
         StatusCode::TOO_MANY_REQUESTS,
     ] {
-        server.set(Mood::Failing(status, u32::MAX));
-        server.asked.lock().unwrap().clear();
+        server.set(ServerMode::Failing(status, u32::MAX));
+        server.requests.lock().unwrap().clear();
         stage.waits.store(0, Ordering::SeqCst);
         let error = stage.sync(&repo).await.unwrap_err();
         assert!(
@@ -97,13 +97,13 @@ async fn a_failing_server_is_tried_three_times() {
             "{status}: {error}"
         );
         assert_eq!(
-            (waits(&stage), server.asked.lock().unwrap().len()),
+            (waits(&stage), server.requests.lock().unwrap().len()),
             (2, 3),
             "{status}"
         );
         assert_eq!(stage.stored(&repo).await, None);
     }
-    server.set(Mood::Failing(StatusCode::BAD_GATEWAY, 2));
+    server.set(ServerMode::Failing(StatusCode::BAD_GATEWAY, 2));
     assert_eq!(
         stage.sync(&repo).await.unwrap().written,
         3,
@@ -112,7 +112,7 @@ async fn a_failing_server_is_tried_three_times() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_or_says_nothing_is_tried_three_times() {
+async fn an_unreachable_or_silent_server_is_tried_three_times() {
     let mut stage = Stage::new().await;
     let (_work, server) = served(&stage).await;
     let repo = stage.add("http://127.0.0.1:1/repo.git", None).await;
@@ -122,7 +122,7 @@ async fn a_server_that_is_not_there_or_says_nothing_is_tried_three_times() {
         "{error}"
     );
     let repo = stage.add(&server.url(), None).await;
-    server.set(Mood::Hanging);
+    server.set(ServerMode::Hanging);
     stage.options.silence_max = Duration::from_secs(1);
     let error = stage.sync(&repo).await.unwrap_err();
     assert!(
@@ -131,7 +131,7 @@ async fn a_server_that_is_not_there_or_says_nothing_is_tried_three_times() {
     );
 }
 
-/// Seed 003: refused credentials end it at once, and are never shown.
+/// Refused credentials end it at once, and are never shown.
 #[tokio::test]
 async fn refused_credentials_end_it_at_once() {
     let mut stage = Stage::new().await;
@@ -143,7 +143,7 @@ async fn refused_credentials_end_it_at_once() {
         if let Some(secret) = secret {
             stage.token(secret);
         }
-        server.asked.lock().unwrap().clear();
+        server.requests.lock().unwrap().clear();
         let error = stage.sync(&repo).await.unwrap_err();
         assert_eq!(error.code(), "SCM_AUTH_FAILED", "{error}");
         let shown = format!("{error} {error:?} {:?}", stage.options);
@@ -153,12 +153,12 @@ async fn refused_credentials_end_it_at_once() {
             "{shown}"
         );
         assert_eq!(waits(&stage), 0);
-        assert_eq!(server.asked.lock().unwrap().len(), 1, "asked once");
+        assert_eq!(server.requests.lock().unwrap().len(), 1, "requests once");
     }
     stage.token("tulip");
     assert_eq!(stage.sync(&repo).await.unwrap().written, 3);
     assert_eq!(
-        server.asked.lock().unwrap().last().unwrap().as_ref(),
+        server.requests.lock().unwrap().last().unwrap().as_ref(),
         Some(&right)
     );
     let config =
@@ -167,7 +167,7 @@ async fn refused_credentials_end_it_at_once() {
         !config.unwrap().contains("Authorization"),
         "the mirror does not keep it"
     );
-    server.set(Mood::Failing(StatusCode::FORBIDDEN, u32::MAX));
+    server.set(ServerMode::Failing(StatusCode::FORBIDDEN, u32::MAX));
     assert_eq!(
         stage.sync(&repo).await.unwrap_err().code(),
         "SCM_AUTH_FAILED"
@@ -175,16 +175,16 @@ async fn refused_credentials_end_it_at_once() {
 }
 
 #[tokio::test]
-async fn credentials_do_not_follow_to_another_server() {
+async fn credentials_are_not_sent_to_another_server() {
     let mut stage = Stage::new().await;
     let (_work, server) = served(&stage).await;
     let other = Server::start(stage.path("www")).await;
-    server.set(Mood::Sending(format!("http://{}", other.address)));
+    server.set(ServerMode::Sending(format!("http://{}", other.address)));
     stage.token("tulip");
     let repo = stage.add(&server.url(), None).await;
     let error = stage.sync(&repo).await.unwrap_err();
     assert_eq!(error.code(), "SCM_NOT_FOUND", "{error}");
-    assert_eq!(*other.asked.lock().unwrap(), [], "nobody came");
+    assert_eq!(*other.requests.lock().unwrap(), [], "no request");
     stage.options.credential = None;
     assert_eq!(
         stage.sync(&repo).await.unwrap().written,
@@ -198,23 +198,23 @@ async fn credentials_do_not_follow_to_another_server() {
 async fn a_fetch_ends_when_the_process_does() {
     let stage = Stage::new().await;
     let (_work, server) = served(&stage).await;
-    server.set(Mood::Hanging);
+    server.set(ServerMode::Hanging);
     let repo = stage.add(&server.url(), None).await;
     let syncing = stage.sync(&repo);
     let stopping = async {
-        let is_asked = || async { !server.asked.lock().unwrap().is_empty() };
-        consign_testkit::eventually("the server is asked", SOON, is_asked).await;
+        let is_asked = || async { !server.requests.lock().unwrap().is_empty() };
+        consign_testkit::eventually("the server gets a request", SOON, is_asked).await;
         stage.stop.send_replace(true);
     };
     let (synced, ()) = tokio::join!(syncing, stopping);
     assert_eq!(synced.unwrap_err().code(), "SCM_STOPPED");
     let port = server.address.port().to_string();
-    let is_gone = || async { !is_anybody_asking(&port) };
-    consign_testkit::eventually("nobody is left", SOON, is_gone).await;
+    let is_gone = || async { !has_request(&port) };
+    consign_testkit::eventually("no process is left", SOON, is_gone).await;
 }
 
 /// Whether a process of Git has the server's port among its arguments.
-fn is_anybody_asking(port: &str) -> bool {
+fn has_request(port: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let arguments =
         processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
@@ -222,9 +222,9 @@ fn is_anybody_asking(port: &str) -> bool {
     arguments.any(|line| line.contains("git") && line.contains(&format!(":{port}/")))
 }
 
-/// Somebody else may have added it: what the settings do not allow is not asked at all.
+/// A foreign user may have added it: excluded addresses are not contacted.
 #[tokio::test]
-async fn an_address_that_the_settings_rule_out_is_not_asked() {
+async fn an_excluded_address_is_not_contacted() {
     let mut stage = Stage::new().await;
     let (work, server) = served(&stage).await;
     let by_name = format!("http://localhost:{}/repo.git", server.address.port());
@@ -232,10 +232,10 @@ async fn an_address_that_the_settings_rule_out_is_not_asked() {
     for url in [server.url(), by_name, file, work.url().to_owned()] {
         let repo = stage.add(&url, None).await;
         stage.options.reach = guarded(&[]);
-        server.asked.lock().unwrap().clear();
+        server.requests.lock().unwrap().clear();
         let refused = stage.sync(&repo).await.unwrap_err();
         assert_eq!(refused.code(), "SCM_NOT_ALLOWED", "{url}: {refused}");
-        assert_eq!(server.asked.lock().unwrap().len(), 0, "{url}");
+        assert_eq!(server.requests.lock().unwrap().len(), 0, "{url}");
         stage.options.reach = consign_scm::Reach {
             local_roots: Some(vec![stage.path("work")]),
             ..guarded(&["127.0.0.0/8", "::1"])
@@ -253,16 +253,16 @@ async fn a_redirect_is_not_followed_to_where_nothing_was_checked() {
     let by_name = format!("http://localhost:{}/repo.git", server.address.port());
     let repo = stage.add(&by_name, None).await;
     stage.options.reach = guarded(&["127.0.0.0/8", "::1"]);
-    server.set(Mood::Sending(other.url()));
+    server.set(ServerMode::Sending(other.url()));
     let refused = stage.sync(&repo).await.unwrap_err();
     assert_eq!(refused.code(), "SCM_NOT_FOUND", "{refused}");
-    assert_eq!(other.asked.lock().unwrap().len(), 0);
+    assert_eq!(other.requests.lock().unwrap().len(), 0);
 }
 
 fn guarded(allow: &[&str]) -> consign_scm::Reach {
     let allow: Vec<String> = allow.iter().map(|&entry| entry.to_owned()).collect();
     consign_scm::Reach {
-        allowed: consign_outbound::Allowed::parse(&allow).unwrap(),
+        allowed: consign_outbound::Exceptions::parse(&allow).unwrap(),
         local_roots: Some(Vec::new()),
     }
 }

@@ -57,7 +57,7 @@ async fn a_repository_may_change_how_it_names_commits() {
     // The changes of the old ones can still be fetched.
     assert_eq!(fetched(&stage, &repo).await, 4);
 
-    // And back, which is known already; then somebody is stopped while folders are renamed.
+    // And back, which is stored already; then an interruption between two renames.
     let root = &stage.options.mirrors_root;
     let mirror = |kind: &str| root.join(format!("{}{kind}.git", repo.repo_id));
     assert!(mirror(".sha1").is_dir());

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::stage::{Stage, Work, git};
 
-/// Issue 7: a force-pushed branch has a defined result. Both through a mirror and directly.
+/// A force-pushed branch, both through a mirror and directly.
 #[tokio::test]
 async fn abandoned_commits_stay_and_the_new_ones_are_written() {
     let stage = Stage::new().await;
@@ -84,7 +84,7 @@ async fn a_branch_that_was_set_back_has_nothing_new() {
     assert_eq!(
         (synced.written, synced.known),
         (0, 1),
-        "and when it comes back, it is known"
+        "restored commits are stored already"
     );
     assert_eq!(stage.events().await.len(), 1);
 }
@@ -134,7 +134,7 @@ async fn a_damaged_mirror_is_made_anew() {
         work.commit("more", gone, "more");
         assert_eq!(stage.sync(&repo).await.unwrap().written, 1, "{gone}");
         assert!(kept.is_dir(), "{gone}");
-        // A second time somebody should look.
+        // A second time needs an operator.
         fs::remove_file(mirror.join("HEAD")).unwrap();
         let error = stage.sync(&repo).await.unwrap_err();
         assert!(error.to_string().contains("damaged"), "{gone}: {error}");

@@ -1,4 +1,4 @@
-//! A web server with a Git repository in a folder, which can be told to misbehave.
+//! A web server for a Git repository in a folder, with scripted faults.
 
 use std::{
     net::SocketAddr,
@@ -15,13 +15,13 @@ use axum::{
 
 /// What it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(super) enum ServerMode {
     Well,
     /// Answers so to everything, so often.
     Failing(StatusCode, u32),
     /// Takes a request and never answers.
     Hanging,
-    /// Sends everybody elsewhere.
+    /// Redirects every request.
     Sending(String),
 }
 
@@ -29,11 +29,11 @@ pub(super) enum Mood {
 pub(super) struct Server {
     root: PathBuf,
     pub(super) address: SocketAddr,
-    pub(super) mood: Arc<Mutex<Mood>>,
-    /// Who may read; absent: everybody.
+    pub(super) mood: Arc<Mutex<ServerMode>>,
+    /// Required credential; `None`: public.
     pub(super) header: Arc<Mutex<Option<String>>>,
-    /// How often a repository was asked for (`info/refs`), and with which header.
-    pub(super) asked: Arc<Mutex<Vec<Option<String>>>>,
+    /// Requests for a repository (`info/refs`), with their header.
+    pub(super) requests: Arc<Mutex<Vec<Option<String>>>>,
 }
 
 impl Server {
@@ -42,9 +42,9 @@ impl Server {
         let server = Self {
             root,
             address: listener.local_addr().unwrap(),
-            mood: Arc::new(Mutex::new(Mood::Well)),
+            mood: Arc::new(Mutex::new(ServerMode::Well)),
             header: Arc::default(),
-            asked: Arc::default(),
+            requests: Arc::default(),
         };
         let routes = Router::new().fallback(answer).with_state(server.clone());
         tokio::spawn(async { axum::serve(listener, routes).await });
@@ -55,7 +55,7 @@ impl Server {
         format!("http://{}/repo.git", self.address)
     }
 
-    pub(super) fn set(&self, mood: Mood) {
+    pub(super) fn set(&self, mood: ServerMode) {
         *self.mood.lock().unwrap() = mood;
     }
 }
@@ -65,22 +65,22 @@ async fn answer(State(server): State<Server>, request: Request) -> Response {
     let given = request.headers().get(header::AUTHORIZATION);
     let given = given.map(|value| value.to_str().unwrap().to_owned());
     if path.ends_with("info/refs") {
-        server.asked.lock().unwrap().push(given.clone());
+        server.requests.lock().unwrap().push(given.clone());
     }
     let mood = server.mood.lock().unwrap().clone();
     match mood {
-        Mood::Well => {}
-        Mood::Hanging => std::future::pending().await,
-        Mood::Sending(place) => {
+        ServerMode::Well => {}
+        ServerMode::Hanging => std::future::pending().await,
+        ServerMode::Sending(place) => {
             let place = format!("{place}/{path}?service=git-upload-pack");
             return (StatusCode::FOUND, [(header::LOCATION, place)]).into_response();
         }
-        Mood::Failing(status, 0) => {
-            server.set(Mood::Well);
+        ServerMode::Failing(status, 0) => {
+            server.set(ServerMode::Well);
             tracing::debug!(%status, "well again");
         }
-        Mood::Failing(status, more) => {
-            server.set(Mood::Failing(status, more - 1));
+        ServerMode::Failing(status, more) => {
+            server.set(ServerMode::Failing(status, more - 1));
             return status.into_response();
         }
     }

@@ -1,4 +1,4 @@
-//! What says nothing is not waited for.
+//! Silent peers time out.
 
 use std::{fs, process::Command, time::Duration};
 
@@ -7,9 +7,9 @@ use tokio::{net::TcpListener, time::timeout};
 
 use crate::stage::{SOON, Stage, Work};
 
-/// A server that takes connections and says nothing. Where there is no ssh, that is told at once.
+/// A server that accepts connections and never answers. Without ssh it fails at once.
 #[tokio::test]
-async fn a_silent_ssh_server_is_given_up() {
+async fn a_silent_ssh_server_times_out() {
     let mut stage = Stage::new().await;
     stage.options.silence_max = Duration::from_secs(1);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -29,7 +29,7 @@ async fn a_silent_ssh_server_is_given_up() {
     assert!(!error.to_string().contains("access rights"), "{error}");
 }
 
-/// The program at the other end never gets to an answer: it reads from a pipe that nobody fills.
+/// The remote program never answers: it reads from a pipe without a writer.
 #[tokio::test]
 async fn a_program_that_is_silent_for_too_long_is_ended() {
     let mut stage = Stage::new().await;
@@ -45,7 +45,7 @@ async fn a_program_that_is_silent_for_too_long_is_ended() {
     let synced = timeout(SOON, stage.sync(&repo)).await.expect("it ends");
     let error = synced.unwrap_err();
     assert!(
-        matches!(&error, ScmError::Network { tries: 3, detail, .. } if detail.contains("said nothing")),
+        matches!(&error, ScmError::Network { tries: 3, detail, .. } if detail.contains("silent")),
         "{error}"
     );
     fs::remove_file(&refs).unwrap();
@@ -64,7 +64,7 @@ fn pipe_instead_of(file: &std::path::Path) -> impl FnOnce() + use<> {
 }
 
 #[tokio::test]
-async fn a_repository_here_that_does_not_answer_is_given_up() {
+async fn a_local_repository_without_progress_times_out() {
     let mut stage = Stage::new().await;
     let work = Work::new(stage.path("work"));
     let commit = work.commit("story", "once\n", "One");
@@ -78,7 +78,7 @@ async fn a_repository_here_that_does_not_answer_is_given_up() {
         let synced = timeout(SOON, stage.sync(&repo)).await.expect("it ends");
         let error = synced.unwrap_err();
         assert_eq!(error.code(), "SCM_TIMEOUT", "{file}: {error}");
-        assert!(error.to_string().contains("did not get on"), "{error}");
+        assert!(error.to_string().contains("made no progress"), "{error}");
         mended();
     }
     assert!(stage.changes(&repo).await.is_empty());
@@ -103,7 +103,7 @@ async fn a_repository_here_that_does_not_answer_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_mirror_that_somebody_keeps_is_not_waited_for() {
+async fn waiting_for_a_locked_mirror_times_out() {
     let mut stage = Stage::new().await;
     let work = Work::new(stage.path("work"));
     work.commits(1);

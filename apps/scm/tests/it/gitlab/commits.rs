@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use consign_scm::{Stream, Synced};
+use consign_scm::{Stream, SyncReport};
 use serde_json::json;
 
 use super::{Scene, fake::world_at as at};
@@ -11,7 +11,7 @@ use crate::stage::StopAfter;
 #[tokio::test]
 async fn commits_are_written_oldest_first() {
     let scene = Scene::new().await;
-    assert_eq!(scene.sync().await.unwrap(), Synced::default());
+    assert_eq!(scene.sync().await.unwrap(), SyncReport::default());
     assert!(
         scene.place(Stream::Gitlab).await.is_empty(),
         "nothing was pushed"
@@ -38,18 +38,21 @@ async fn commits_are_written_oldest_first() {
         (&change.meta_json["additions"], change.bulk_reason),
         (&json!(3), None)
     );
-    scene.gitlab.asked();
+    scene.gitlab.requests();
     let synced = scene.sync().await.unwrap();
     assert_eq!((synced.written, synced.known), (0, 0));
-    assert!(scene.gitlab.asked().len() < 8, "nothing new costs little");
+    assert!(
+        scene.gitlab.requests().len() < 8,
+        "nothing new costs little"
+    );
     pushed.extend(scene.gitlab.world().push("main", 3));
     assert_eq!(scene.sync().await.unwrap().written, 3);
     assert_eq!(scene.names().await, pushed);
 }
 
-/// T56: a branch that was worked on in silence is merged, with dates long before the last commit.
+/// A branch that was worked on in silence is merged, with dates long before the last commit.
 #[tokio::test]
-async fn commits_that_come_late_are_not_missed() {
+async fn commits_pushed_late_are_found() {
     let scene = Scene::new().await;
     let pushed = scene.gitlab.world().push("main", 5);
     scene.sync().await.unwrap();
@@ -173,7 +176,7 @@ async fn rewritten_history_is_noted_and_the_old_one_stays() {
         )
     };
     assert_eq!(scene.stage.events().await, [rewritten(&pushed[4], &other)]);
-    // Set back to something that is known.
+    // Reset to a stored commit.
     scene
         .gitlab
         .world()

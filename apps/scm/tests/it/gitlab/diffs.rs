@@ -71,28 +71,28 @@ async fn changes_are_fetched_page_by_page() {
     assert_eq!(patch.uri.as_deref(), Some(key.as_str()));
 }
 
-/// GitLab leaves out what it finds too large, and does not always say so.
+/// GitLab omits large files, not always marked.
 #[tokio::test]
 async fn what_the_server_withholds_is_noticed() {
     let scene = Scene::new().await;
-    let (said, unsaid) = {
+    let (stated, unsaid) = {
         let mut world = scene.gitlab.world();
-        let said = world.commit(&[], super::fake::world_at(0), (5000, 0));
-        let unsaid = world.commit(&[&said], super::fake::world_at(1), (5001, 0));
+        let stated = world.commit(&[], super::fake::world_at(0), (5000, 0));
+        let unsaid = world.commit(&[&stated], super::fake::world_at(1), (5001, 0));
         world.branches.insert("main".into(), unsaid.clone());
         let mut large = file("large", "");
         large["too_large"] = json!(true);
-        world.diffs.insert(said.clone(), vec![large]);
+        world.diffs.insert(stated.clone(), vec![large]);
         world.diffs.insert(
             unsaid.clone(),
             vec![file("a", "@@ -0,0 +1 @@\n+x\n"), file("large", "")],
         );
-        (said, unsaid)
+        (stated, unsaid)
     };
     scene.sync().await.unwrap();
     assert_eq!(materialized(&scene).await, (2, 2, 0));
     for (sha, reason) in [
-        (said, "withheld_by_source:1"),
+        (stated, "withheld_by_source:1"),
         (unsaid, "withheld_by_source:0"),
     ] {
         let (patch, _) = patch(&scene, &sha).await;

@@ -1,6 +1,5 @@
-//! A GitLab server as far as it is asked: pages, totals, errors and their texts as the real one has
-//! them. And it can be told to misbehave: to limit, to forget tokens, to fall silent, to break off in the
-//! middle of an answer, and to change between two requests.
+//! A fake GitLab server: pages, totals, errors and their texts as in the real one. Scripted faults: rate
+//! limits, revoked tokens, silence, truncated answers, and changes between two requests.
 
 // The program's own tests have this server too.
 #[path = "fake/world.rs"]
@@ -47,7 +46,7 @@ pub(crate) struct Answer {
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     /// Path and query, as they were sent.
     pub(crate) target: String,
     pub(crate) token: Option<String>,
@@ -81,9 +80,9 @@ impl Gitlab {
         self.world.lock().unwrap()
     }
 
-    /// What was asked for since the last time.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        std::mem::take(&mut self.world().asked)
+    /// Requests since the last call.
+    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
+        std::mem::take(&mut self.world().requests)
     }
 }
 
@@ -103,7 +102,10 @@ async fn serve(mut stream: TcpStream, world: Arc<Mutex<World>>) {
         name.eq_ignore_ascii_case("private-token")
             .then(|| value.trim().to_owned())
     });
-    let (answer, fault) = world.lock().unwrap().answer(&Asked { target, token });
+    let (answer, fault) = world
+        .lock()
+        .unwrap()
+        .answer(&RecordedRequest { target, token });
     let mut text = format!("HTTP/1.1 {} X\r\nConnection: close\r\n", answer.status);
     for (name, value) in &answer.headers {
         text += &format!("{name}: {value}\r\n");
@@ -123,7 +125,7 @@ async fn serve(mut stream: TcpStream, world: Arc<Mutex<World>>) {
         return;
     }
     if matches!(fault, Some(Fault::Silent | Fault::Stalled)) {
-        // Until whoever asked goes away.
+        // Until the client disconnects.
         drop(stream.read(&mut buffer).await);
     }
 }

@@ -20,7 +20,7 @@ fn status(status: u16) -> Fault {
 }
 
 #[tokio::test]
-async fn too_many_requests_wait_as_long_as_the_server_says() {
+async fn too_many_requests_wait_for_retry_after() {
     let scene = Scene::new().await;
     let pushed = scene.gitlab.world().push("main", 3);
     let limited = |headers| (COMMITS, Fault::Status(429, headers));
@@ -37,7 +37,7 @@ async fn too_many_requests_wait_as_long_as_the_server_says() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_rest_for_an_hour_gets_it() {
+async fn a_retry_after_of_an_hour_ends_the_run() {
     let scene = Scene::new().await;
     scene.gitlab.world().push("main", 3);
     let hour = vec![("Retry-After", "3600".to_owned())];
@@ -104,7 +104,7 @@ async fn an_expired_token_ends_it_at_once() {
     assert_eq!(expired.code(), "SCM_AUTH_FAILED", "{expired}");
     assert!(!expired.to_string().contains(TOKEN), "{expired}");
     assert_eq!(scene.waits(), [], "it is not repeated");
-    assert_eq!(scene.gitlab.asked().len(), 13);
+    assert_eq!(scene.gitlab.requests().len(), 13);
     let names = scene.names().await;
     assert!(
         (1..23).contains(&names.len()),
@@ -122,7 +122,7 @@ async fn an_expired_token_ends_it_at_once() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_apart() {
+async fn rejections_are_distinguished() {
     let table = [
         (status(401), "SCM_AUTH_FAILED"),
         (status(403), "SCM_AUTH_FAILED"),
@@ -142,11 +142,14 @@ async fn refusals_are_told_apart() {
             .push_back((COMMITS, fault.clone()));
         let refused = scene.sync().await.unwrap_err();
         assert_eq!(refused.code(), code, "{fault:?}: {refused}");
-        let told = refused.to_string();
-        assert!(told.contains("/repository/commits?ref_name="), "{told}");
-        assert!(!told.contains(TOKEN), "{told}");
+        let message = refused.to_string();
+        assert!(
+            message.contains("/repository/commits?ref_name="),
+            "{message}"
+        );
+        assert!(!message.contains(TOKEN), "{message}");
         if code == "SCM_PROTOCOL" && !matches!(fault, Fault::Status(..)) {
-            assert!(told.contains("line 1 column "), "{told}");
+            assert!(message.contains("line 1 column "), "{message}");
         }
         assert_eq!(scene.waits(), [], "{fault:?}");
         assert_eq!(scene.sync().await.unwrap().written, 3, "{fault:?}");
@@ -163,7 +166,7 @@ async fn a_token_that_is_wrong_or_missing_is_refused() {
     assert!(!refused.to_string().contains("wr0ng"), "{refused}");
     scene.stage.options.credential = None;
     assert_eq!(scene.sync().await.unwrap_err().code(), "SCM_AUTH_FAILED");
-    assert_eq!(scene.gitlab.asked().len(), 2);
+    assert_eq!(scene.gitlab.requests().len(), 2);
     scene.stage.token("no\ntoken");
     assert_eq!(scene.sync().await.unwrap_err().code(), "SCM_INVALID");
 }
@@ -193,10 +196,12 @@ async fn the_token_stays_with_its_host() {
     let refused = scene.sync().await.unwrap_err();
     assert_eq!(refused.code(), "SCM_PROTOCOL", "{refused}");
     assert!(
-        refused.to_string().contains("where the token is not sent"),
+        refused
+            .to_string()
+            .contains("to which the token is not sent"),
         "{refused}"
     );
-    assert!(!heard.is_finished(), "nobody asked there");
+    assert!(!heard.is_finished(), "no request arrived there");
     heard.abort();
     // A project that was renamed is followed on its own host.
     let renamed = scene.gitlab.url().replace("/g/p", "/api/v4/projects/g%2Fp");
@@ -214,9 +219,9 @@ async fn the_token_stays_with_its_host() {
 }
 
 #[tokio::test]
-async fn an_address_that_the_settings_rule_out_is_not_asked() {
+async fn an_excluded_address_is_not_contacted() {
     let mut scene = Scene::new().await;
-    scene.stage.options.reach.allowed = consign_outbound::Allowed::default();
+    scene.stage.options.reach.allowed = consign_outbound::Exceptions::default();
     let refused = scene.sync().await.unwrap_err();
     assert_eq!(refused.code(), "SCM_NOT_ALLOWED", "{refused}");
     scene.repo.url = scene.repo.url.replace("127.0.0.1", "localhost");

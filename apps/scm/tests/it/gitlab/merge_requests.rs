@@ -13,7 +13,7 @@ use super::{
 };
 use crate::stage::StopAfter;
 
-/// What is known of merge requests: number and status, in the order of their numbers.
+/// Stored merge requests: number and status, by number.
 async fn known(scene: &Scene) -> Vec<(i64, String)> {
     let file = SqliteConnectOptions::new().filename(scene.stage.path("queue.db"));
     let mut connection = file.connect().await.unwrap();
@@ -76,7 +76,7 @@ async fn what_changes_while_pages_are_turned_is_not_missed() {
     assert_eq!(known(&scene).await, expected);
 }
 
-/// An import gives many the same time, and equals come in an order of the server's own.
+/// An import gives many the same time, and their order is undefined.
 #[tokio::test]
 async fn more_than_a_page_of_one_instant_is_read() {
     let mut scene = Scene::new().await;
@@ -94,9 +94,9 @@ async fn more_than_a_page_of_one_instant_is_read() {
     assert_eq!(known(&scene).await, expected);
 }
 
-/// The database knows microseconds, the API tells milliseconds.
+/// The database has microseconds, the API milliseconds.
 #[tokio::test]
-async fn times_that_are_told_shorter_than_they_are_do_no_harm() {
+async fn truncated_times_are_harmless() {
     let mut scene = Scene::new().await;
     scene.stage.options.batch_records_max = 3;
     let tick = jiff::SignedDuration::from_micros(1);
@@ -116,11 +116,7 @@ async fn a_change_that_shows_late_is_not_missed() {
     assert_eq!(scene.sync().await.unwrap().written, 1);
     assert_eq!(known(&scene).await, all(4, "opened"));
     let place = scene.place(Stream::GitlabMr).await;
-    assert_eq!(
-        place["last_mr_iid"],
-        json!(3),
-        "facts 11: it never goes back"
-    );
+    assert_eq!(place["last_mr_iid"], json!(3), "it never goes back");
     assert_eq!(scene.sync().await.unwrap().written, 0);
 }
 

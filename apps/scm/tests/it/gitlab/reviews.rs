@@ -1,4 +1,4 @@
-//! Reviews: notes and approvals of merge requests that are known.
+//! Reviews: notes and approvals of stored merge requests.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::stage::StopAfter;
 
-/// What is known of reviews: merge request, name at the source, what it was.
+/// Stored reviews: merge request, id at the source, event.
 async fn known(scene: &Scene) -> Vec<(String, String, String, Value)> {
     let file = SqliteConnectOptions::new().filename(scene.stage.path("queue.db"));
     let mut connection = file.connect().await.unwrap();
@@ -49,7 +49,7 @@ async fn notes_and_approvals_become_events() {
             note(15, "added 1 commit", true),
         ];
         world.notes.insert(1, notes);
-        // User 2 noted it; user 3 is known by the list only.
+        // User 2 has a note; user 3 is only in the list of approvals.
         world.approvals = vec![(1, 2), (1, 3)];
     }
     assert_eq!(scene.sync().await.unwrap().written, 1 + 5);
@@ -167,7 +167,7 @@ async fn a_project_that_is_hidden_in_between_loses_no_note() {
 }
 
 #[tokio::test]
-async fn a_deleted_merge_request_keeps_nobody() {
+async fn a_deleted_merge_request_does_not_block_reviews() {
     let scene = Scene::new().await;
     {
         let mut world = scene.gitlab.world();

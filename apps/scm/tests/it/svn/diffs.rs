@@ -2,7 +2,7 @@
 
 use consign_scm::{NoHooks, Repo, ScmLedger};
 
-use super::{Made, Node, add, change, file, folder, history, made::revision};
+use super::{Node, TestRepository, add, change, file, folder, history, made::revision};
 use crate::stage::Stage;
 
 async fn materialized(stage: &Stage, repo: &Repo, diff_bytes_max: u64) -> (u64, u64, u64) {
@@ -30,7 +30,7 @@ async fn text(stage: &Stage, repo: &Repo, revision: &str) -> String {
 async fn changes_are_fetched() {
     let stage = Stage::new().await;
     let property = Node::Property("trunk/n".into(), "note", "x");
-    let made = Made::with(
+    let made = TestRepository::with(
         stage.path("r"),
         &[
             revision("begin", vec![folder("trunk"), file("trunk/n", "1\n")]),
@@ -67,7 +67,7 @@ async fn a_change_that_is_too_large_is_kept_as_numbers() {
     let stage = Stage::new().await;
     let lines: String = (0..50_000).map(|n| format!("{n}\n")).collect();
     let nodes = vec![file("big", &lines), file("small", "1\n2\n")];
-    let made = Made::with(stage.path("r"), &[revision("big", nodes)]);
+    let made = TestRepository::with(stage.path("r"), &[revision("big", nodes)]);
     let repo = add(&stage, &made.url()).await;
     stage.sync(&repo).await.unwrap();
     assert_eq!(materialized(&stage, &repo, 10_000).await, (1, 1, 0));
@@ -84,7 +84,7 @@ async fn a_change_that_is_too_large_is_kept_as_numbers() {
 #[tokio::test]
 async fn a_folder_is_followed_to_where_it_was() {
     let stage = Stage::new().await;
-    let made = Made::with(
+    let made = TestRepository::with(
         stage.path("r"),
         &[
             revision(
@@ -112,7 +112,7 @@ async fn a_folder_is_followed_to_where_it_was() {
 #[tokio::test]
 async fn what_is_no_revision_is_refused() {
     let stage = Stage::new().await;
-    let made = Made::with(stage.path("r"), &history(1));
+    let made = TestRepository::with(stage.path("r"), &history(1));
     let repo = add(&stage, &made.url()).await;
     let source = consign_scm::open(&repo, &stage.options).unwrap();
     for (revision, code) in [

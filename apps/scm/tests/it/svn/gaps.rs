@@ -6,7 +6,7 @@ use consign_scm::{Point, SyncHooks};
 
 use super::{
     add, change, folder, history,
-    made::{Made, Node, PASSWORD, Revision, Served, USER},
+    made::{Node, PASSWORD, Revision, SvnServer, TestRepository, USER},
     numbers, place, revision,
     served::credential,
     sync_with,
@@ -28,7 +28,7 @@ fn restored() -> Vec<Revision> {
 #[tokio::test]
 async fn a_folder_that_was_deleted_and_restored_loses_no_revision() {
     let mut stage = Stage::new().await;
-    let made = Made::with(stage.path("r"), &restored());
+    let made = TestRepository::with(stage.path("r"), &restored());
     let url = format!("{}/trunk", made.url());
     for batch in 1..=10 {
         stage.options.batch_records_max = batch;
@@ -54,9 +54,9 @@ async fn a_folder_that_is_lost_in_the_middle_is_an_error() {
     let mut stage = Stage::new().await;
     stage.options.batch_records_max = 2;
     stage.options.credential = credential(USER, PASSWORD);
-    let served = Served::new(&Made::with(stage.path("r"), &history(9)));
+    let served = SvnServer::new(&TestRepository::with(stage.path("r"), &history(9)));
     let others = (0..9).map(|n| revision("other", vec![folder(&format!("f{n}"))]));
-    let other = Made::with(stage.path("other"), &others.collect::<Vec<_>>());
+    let other = TestRepository::with(stage.path("other"), &others.collect::<Vec<_>>());
     other.lock();
     // One for what there is, one for each batch.
     *served.next.lock().unwrap() = Some((3, other.path.clone()));
@@ -92,7 +92,7 @@ async fn long_messages_make_small_batches() {
         revision.message = Some(vec![b'm'; 1 << 20]);
     }
     revisions[6].message = Some(vec![b'm'; (1 << 20) + 7]);
-    let made = Made::with(stage.path("r"), &revisions);
+    let made = TestRepository::with(stage.path("r"), &revisions);
     let repo = add(&stage, &made.url()).await;
     let batches = Batches::default();
     let synced = sync_with(&stage, &repo, &batches).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_date_that_no_ledger_keeps_is_none() {
     let stage = Stage::new().await;
     let mut revisions = history(2);
     revisions[0].date = Some("-005000-01-01T00:00:00.000000Z");
-    let made = Made::with(stage.path("r"), &revisions);
+    let made = TestRepository::with(stage.path("r"), &revisions);
     let repo = add(&stage, &made.url()).await;
     stage.sync(&repo).await.unwrap();
     let changes = stage.changes(&repo).await;

@@ -34,7 +34,7 @@ pub(crate) struct Revision {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// By somebody, at some time.
+/// With a fixed author and time.
 pub(crate) fn revision(message: &str, nodes: Vec<Node>) -> Revision {
     Revision {
         author: Some("ann"),
@@ -57,11 +57,11 @@ pub(crate) fn change(path: &str, text: &str) -> Node {
 }
 
 /// A repository on disk.
-pub(crate) struct Made {
+pub(crate) struct TestRepository {
     pub(crate) path: PathBuf,
 }
 
-impl Made {
+impl TestRepository {
     pub(crate) fn new(path: PathBuf) -> Self {
         run(Command::new("svnadmin").arg("create").arg(&path), b"");
         Self { path }
@@ -91,8 +91,8 @@ impl Made {
     }
 }
 
-impl Made {
-    /// From now on a server wants a password for it.
+impl TestRepository {
+    /// From now on the server requires a password.
     pub(crate) fn lock(&self) {
         let settings = "[general]\nanon-access = none\nauth-access = read\npassword-db = passwd\n";
         std::fs::write(self.path.join("conf/svnserve.conf"), settings).unwrap();
@@ -104,12 +104,12 @@ impl Made {
 impl Revision {
     fn write(&self, number: u64, dump: &mut Vec<u8>) {
         let mut properties = Vec::new();
-        let told = [
+        let message = [
             ("svn:author", self.author.map(str::as_bytes)),
             ("svn:date", self.date.map(str::as_bytes)),
             ("svn:log", self.message.as_deref()),
         ];
-        for (name, value) in told {
+        for (name, value) in message {
             if let Some(value) = value {
                 property(&mut properties, name, value);
             }
@@ -157,15 +157,15 @@ fn part(
     path: &str,
     kind: &str,
     action: &str,
-    told: Option<(&str, &str)>,
+    message: Option<(&str, &str)>,
     text: Option<&Vec<u8>>,
 ) {
     let mut properties = Vec::new();
-    if let Some((name, value)) = told {
+    if let Some((name, value)) = message {
         property(&mut properties, name, value.as_bytes());
     }
     properties.extend_from_slice(b"PROPS-END\n");
-    let has_properties = told.is_some() || action == "add";
+    let has_properties = message.is_some() || action == "add";
     let mut header = format!("Node-path: {path}\nNode-kind: {kind}\nNode-action: {action}\n");
     let mut length = 0;
     if has_properties {
@@ -208,8 +208,8 @@ fn run(command: &mut Command, input: &[u8]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A real `svnserve` for each connection, that wants a password.
-pub(crate) struct Served {
+/// A real `svnserve` per connection, with a password.
+pub(crate) struct SvnServer {
     address: SocketAddr,
     /// Connections so far.
     pub(crate) connections: Arc<AtomicU32>,
@@ -224,8 +224,8 @@ pub(crate) struct Served {
 pub(crate) const USER: &str = "ann";
 pub(crate) const PASSWORD: &str = "c0rrect-horse";
 
-impl Served {
-    pub(crate) fn new(made: &Made) -> Self {
+impl SvnServer {
+    pub(crate) fn new(made: &TestRepository) -> Self {
         made.lock();
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let served = Self {

@@ -1,4 +1,4 @@
-//! A server that asks who is there, goes away, or says nothing.
+//! A server that requires a password, disconnects, or is silent.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -6,7 +6,7 @@ use consign_scm::{Credential, Secret};
 
 use super::{
     add, history,
-    made::{Made, PASSWORD, Served, USER},
+    made::{PASSWORD, SvnServer, TestRepository, USER},
     numbers,
 };
 use crate::stage::Stage;
@@ -21,8 +21,8 @@ pub(super) fn credential(user: &str, secret: &str) -> Option<Credential> {
 #[tokio::test]
 async fn a_password_opens_and_anything_else_ends_it_at_once() {
     let mut stage = Stage::new().await;
-    let made = Made::with(stage.path("r"), &history(3));
-    let served = Served::new(&made);
+    let made = TestRepository::with(stage.path("r"), &history(3));
+    let served = SvnServer::new(&made);
     let repo = add(&stage, &served.url()).await;
     for credential in [
         None,
@@ -33,10 +33,10 @@ async fn a_password_opens_and_anything_else_ends_it_at_once() {
         served.connections.store(0, Ordering::SeqCst);
         let refused = stage.sync(&repo).await.unwrap_err();
         assert_eq!(refused.code(), "SCM_AUTH_FAILED", "{refused}");
-        let told = format!("{refused} {refused:?}");
+        let message = format!("{refused} {refused:?}");
         assert!(
-            !told.contains("wr0ng") && !told.contains(PASSWORD),
-            "{told}"
+            !message.contains("wr0ng") && !message.contains(PASSWORD),
+            "{message}"
         );
         assert_eq!(
             served.connections.load(Ordering::SeqCst),
@@ -53,8 +53,8 @@ async fn a_password_opens_and_anything_else_ends_it_at_once() {
 #[tokio::test]
 async fn a_lost_connection_is_made_again_three_times_in_all() {
     let mut stage = Stage::new().await;
-    let made = Made::with(stage.path("r"), &history(3));
-    let served = Served::new(&made);
+    let made = TestRepository::with(stage.path("r"), &history(3));
+    let served = SvnServer::new(&made);
     let repo = add(&stage, &served.url()).await;
     stage.options.credential = credential(USER, PASSWORD);
     served.drops.store(3, Ordering::SeqCst);
@@ -69,10 +69,10 @@ async fn a_lost_connection_is_made_again_three_times_in_all() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_is_not_waited_for() {
+async fn a_silent_server_times_out() {
     let mut stage = Stage::new().await;
-    let made = Made::with(stage.path("r"), &history(2));
-    let served = Served::new(&made);
+    let made = TestRepository::with(stage.path("r"), &history(2));
+    let served = SvnServer::new(&made);
     let repo = add(&stage, &served.url()).await;
     stage.options.silence_max = Duration::from_millis(300);
     served.is_silent.store(true, Ordering::SeqCst);
@@ -82,7 +82,7 @@ async fn a_server_that_says_nothing_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn nobody_listens() {
+async fn no_listener() {
     let stage = Stage::new().await;
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -94,13 +94,13 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
-async fn a_host_that_no_setting_names_is_not_asked() {
+async fn an_unlisted_host_is_not_contacted() {
     let mut stage = Stage::new().await;
-    let made = Made::with(stage.path("r"), &history(1));
-    let served = Served::new(&made);
+    let made = TestRepository::with(stage.path("r"), &history(1));
+    let served = SvnServer::new(&made);
     stage.options.credential = credential(USER, PASSWORD);
     stage.options.reach = consign_scm::Reach {
-        allowed: consign_outbound::Allowed::default(),
+        allowed: consign_outbound::Exceptions::default(),
         local_roots: Some(Vec::new()),
     };
     for url in [served.url(), made.url()] {

@@ -11,7 +11,7 @@ use consign_testkit::eventually;
 
 use super::{
     add, history,
-    made::{Made, PASSWORD, USER},
+    made::{PASSWORD, TestRepository, USER},
     numbers,
     served::credential,
 };
@@ -37,11 +37,11 @@ struct Apache {
 }
 
 impl Apache {
-    async fn start(stage: &Stage, made: &Made) -> Self {
+    async fn start(stage: &Stage, made: &TestRepository) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
-        // Started by root it is somebody else, who must be able to read.
+        // Started by root it runs as another user, who needs read access.
         let folder = stage.folder.path();
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(folder.join("users"), format!("{USER}:{HASH}\n")).unwrap();
@@ -81,7 +81,7 @@ impl Drop for Apache {
 #[tokio::test]
 async fn a_repository_behind_a_web_server_is_read() {
     let mut stage = Stage::new().await;
-    let made = Made::with(stage.path("r"), &history(3));
+    let made = TestRepository::with(stage.path("r"), &history(3));
     let apache = Apache::start(&stage, &made).await;
     let repo = add(&stage, &apache.url).await;
     for credential in [None, credential(USER, "wr0ng")] {

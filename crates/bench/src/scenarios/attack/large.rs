@@ -9,10 +9,10 @@ use crate::receiver::Receiver;
 
 const TENS: u32 = 70;
 
-pub(super) struct Large;
+pub(super) struct LargeBodies;
 
 #[async_trait]
-impl Attack for Large {
+impl Attack for LargeBodies {
     fn name(&self) -> &'static str {
         "large"
     }

@@ -5,10 +5,10 @@ use async_trait::async_trait;
 
 use super::{Attack, Target, zeros::zeros};
 
-pub(super) struct Oversized;
+pub(super) struct OversizedBodies;
 
 #[async_trait]
-impl Attack for Oversized {
+impl Attack for OversizedBodies {
     fn name(&self) -> &'static str {
         "oversized"
     }

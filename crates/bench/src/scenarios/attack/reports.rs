@@ -1,4 +1,4 @@
-//! Reports that walk whole tables, 24 at once, asked for again as soon as they are answered.
+//! Reports that walk whole tables, 24 at once, requested again as soon as they are answered.
 
 use anyhow::Result;
 use async_trait::async_trait;

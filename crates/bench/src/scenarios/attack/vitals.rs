@@ -21,16 +21,16 @@ pub(super) struct Vitals {
 }
 
 /// Watches the sessions of a database.
-pub(super) struct Watching(JoinHandle<Result<f64>>, tokio::sync::oneshot::Sender<()>);
+pub(super) struct SessionWatch(JoinHandle<Result<f64>>, tokio::sync::oneshot::Sender<()>);
 
 impl Vitals {
-    pub(super) fn watch(connection: PgConnection) -> Watching {
+    pub(super) fn watch(connection: PgConnection) -> SessionWatch {
         let (end, ended) = tokio::sync::oneshot::channel();
-        Watching(tokio::spawn(largest_session(connection, ended)), end)
+        SessionWatch(tokio::spawn(largest_session(connection, ended)), end)
     }
 }
 
-impl Watching {
+impl SessionWatch {
     pub(super) async fn end(self, pid: u32) -> Result<Vitals> {
         let Self(watching, end) = self;
         drop(end);

@@ -14,11 +14,11 @@ use crate::{http::Client, subject::payload};
 
 /// Requests come at their times whatever became of those before, as from many clients.
 const EVERY: Duration = Duration::from_millis(50);
-/// Whoever waits longer has given up.
+/// A client timeout.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What became of them.
-pub(super) struct Seen {
+pub(super) struct ClientFigures {
     pub(super) answered: u64,
     /// Refused, cut off or not answered in time, probes included.
     pub(super) refused: u64,
@@ -32,7 +32,7 @@ enum Request {
     Health,
 }
 
-pub(super) async fn watch(address: &str, during: Duration) -> Result<Seen> {
+pub(super) async fn watch(address: &str, during: Duration) -> Result<ClientFigures> {
     let mut asking = JoinSet::new();
     let mut ticks = interval(EVERY);
     let started = Instant::now();
@@ -46,7 +46,7 @@ pub(super) async fn watch(address: &str, during: Duration) -> Result<Seen> {
             asking.spawn(asked(address.to_owned(), Request::Health));
         }
     }
-    let mut seen = Seen {
+    let mut seen = ClientFigures {
         answered: 0,
         refused: 0,
         times: Histogram::new(3)?,

@@ -130,7 +130,7 @@ pub(super) async fn measure(
     Ok(figures)
 }
 
-/// Messages come and go while pages are asked for, until it is stopped.
+/// Messages are enqueued and delivered while pages are requested, until it is stopped.
 fn load(mut client: Client) -> JoinHandle<Result<()>> {
     tokio::spawn(async move {
         let message = json!({"queue": THROUGH, "payload": payload()});

@@ -9,7 +9,7 @@ use crate::{Bound, Figure, Measure, Unit, http::Client, scenarios::Plan};
 
 const MOST_PER_VIEWER: f64 = 5.0;
 const MANY: u32 = 20;
-/// Until everybody looks, and until nobody does any more.
+/// Until all viewers are connected, and until all are gone.
 const REST: Duration = Duration::from_secs(4);
 
 pub(super) async fn measure(
@@ -49,7 +49,7 @@ pub(super) async fn measure(
         for topic in &topics {
             let mut client = Client::connect(address).await?;
             client.watch(&format!("/ui/events?topic={topic}")).await?;
-            // Somebody has to read what comes, as a browser does.
+            // The stream is read, as a browser does.
             views.push(tokio::spawn(client.drain()));
         }
         pass(REST.min(plan.counts.viewing)).await;

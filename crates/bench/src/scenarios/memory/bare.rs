@@ -23,13 +23,13 @@ enum To {
 }
 
 /// A connection that commits.
-pub(super) struct Bare {
+pub(super) struct BareClient {
     to: To,
     next: i32,
     payload: String,
 }
 
-impl Bare {
+impl BareClient {
     /// Commits to the same server, or to a file beside the one of the URL.
     pub(super) async fn open(url: &str) -> Result<Self> {
         let to = match url.strip_prefix("sqlite:") {
@@ -56,7 +56,7 @@ impl Bare {
         })
     }
 
-    /// Commits a row, and says how long it took.
+    /// Commits a row, and returns how long it took.
     pub(super) async fn commit(&mut self) -> Result<Duration> {
         self.next += 1;
         let payload = self.payload.as_str();

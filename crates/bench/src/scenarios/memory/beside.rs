@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-use super::{Plan, Texts, Way, at, bare::Bare, record, store};
+use super::{Plan, Texts, Way, at, bare::BareClient, record, store};
 use crate::{Bound, Figure, Measure, Unit, http::Client, openmemory::OpenMemory, process::config};
 
 /// How much a memory may take more than without the gateway.
@@ -44,7 +44,7 @@ pub(super) async fn measure(
     for _ in 0..WARM_UP {
         store(&mut gateway, Way::Http, &texts.next(), "allow").await?;
     }
-    let mut bare = Bare::open(url).await?;
+    let mut bare = BareClient::open(url).await?;
     let (mut rounds, mut commits) = (Vec::new(), Vec::new());
     for _ in 0..plan.rounds {
         let mut times = [Histogram::new(3)?, Histogram::new(3)?, Histogram::new(3)?];

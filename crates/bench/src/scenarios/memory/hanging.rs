@@ -8,7 +8,7 @@ use super::{Plan, Texts, Way, at, record, store};
 use crate::{
     Bound, Figure, Measure, Unit,
     http::Client,
-    openmemory::Hanging,
+    openmemory::HangingServer,
     options::Counts,
     process::{Process, config},
 };
@@ -24,7 +24,7 @@ pub(super) async fn measure(
     url: &str,
     texts: &Texts,
 ) -> Result<Vec<Figure>> {
-    let server = Hanging::start().await?;
+    let server = HangingServer::start().await?;
     let settings = format!(
         "[memory]\nopenmemory_base_url = \"http://{}\"\nopenmemory_dialect = \"js1\"\n",
         server.address()
@@ -48,7 +48,7 @@ pub(super) async fn measure(
     Ok(vec![figure.target(Measure::Value, Bound::AtMost, most)])
 }
 
-/// Everybody stores so many memories, one after the other; all of them are put off.
+/// Every client stores so many memories, one after the other; all of them are deferred.
 async fn callers(serve: &Process, texts: &Texts, counts: &Counts) -> Result<Histogram<u64>> {
     let mut callers = JoinSet::new();
     let each = counts.memory_hangs;

@@ -17,14 +17,14 @@ use super::Orders;
 const DIGEST: &str = "sha256:7851cb24fab37208ed567244bc268e514db6e6936635c0a43996d25616ca34e0";
 
 /// Where plain rows go.
-pub(super) enum Plain {
+pub(super) enum PlainTarget {
     /// As many connections as clients.
     Postgres(String),
     /// One connection: SQLite has one writer, and waiting for its lock would only make it slower.
     Sqlite(SqlitePool),
 }
 
-impl Plain {
+impl PlainTarget {
     pub(super) async fn postgres(url: &str) -> Result<Self> {
         let mut connection = PgConnection::connect(url).await?;
         sqlx::raw_sql(include_str!("../../../sql/plain_order_postgres.sql"))

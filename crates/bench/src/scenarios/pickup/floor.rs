@@ -27,7 +27,7 @@ impl Floor {
         Ok(Self { listener, sender })
     }
 
-    /// From just before COMMIT is sent until the listener has heard of it.
+    /// From just before COMMIT is sent until the listener has received it.
     pub(super) async fn sample(&mut self) -> Result<Duration> {
         let write = "BEGIN; INSERT INTO consign_bench.row VALUES (now()); SELECT pg_notify('consign_bench', '')";
         sqlx::raw_sql(write).execute(&mut self.sender).await?;

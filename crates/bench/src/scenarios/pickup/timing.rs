@@ -15,13 +15,13 @@ use crate::{Figure, Unit};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A worker in this process, so that one clock tells both ends.
-pub(in crate::scenarios) struct Timed {
+/// A worker in this process, so that one clock measures both ends.
+pub(in crate::scenarios) struct TimingWorker {
     worker: WorkerHandle,
     starts: UnboundedReceiver<Instant>,
 }
 
-impl Timed {
+impl TimingWorker {
     pub(in crate::scenarios) fn start(
         store: Arc<dyn Store>,
         queue: &QueueName,
@@ -32,7 +32,7 @@ impl Timed {
             notified,
             ..WorkerOptions::new("bench")
         };
-        let work = QueueWork::new(queue.clone(), Arc::new(Noting(sender)));
+        let work = QueueWork::new(queue.clone(), Arc::new(TimingSink(sender)));
         let worker = Worker::start(store, vec![work], options);
         Self { worker, starts }
     }
@@ -51,10 +51,10 @@ impl Timed {
 }
 
 #[derive(Debug)]
-struct Noting(UnboundedSender<Instant>);
+struct TimingSink(UnboundedSender<Instant>);
 
 #[async_trait]
-impl Sink for Noting {
+impl Sink for TimingSink {
     fn kind(&self) -> &'static str {
         "noting"
     }
@@ -64,7 +64,7 @@ impl Sink for Noting {
     }
 
     async fn deliver(&self, _delivery: &Delivery) -> Verdict {
-        // Nobody listens any more once the last sample is taken.
+        // The receiver is closed once the last sample is taken.
         self.0.send(Instant::now()).unwrap_or_default();
         Verdict::delivered()
     }

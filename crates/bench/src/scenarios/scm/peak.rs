@@ -10,18 +10,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The most memory, in MiB.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Peak {
+pub(super) struct MemoryPeak {
     /// Of the process, as the kernel keeps it.
     pub(super) own_mib: f64,
-    /// Of those it started, together, whenever somebody looked.
+    /// Of its children together, at each sample.
     pub(super) children_mib: f64,
 }
 
 /// Waits for a process to end well, and looks at its memory meanwhile.
-pub(super) async fn watched(mut child: Child) -> Result<Peak> {
+pub(super) async fn watched(mut child: Child) -> Result<MemoryPeak> {
     let pid = child.id().context("invariant: it has not ended")?;
     let mut looks = interval(LOOK_EVERY);
-    let mut peak = Peak::default();
+    let mut peak = MemoryPeak::default();
     loop {
         tokio::select! {
             status = child.wait() => {
@@ -34,8 +34,8 @@ pub(super) async fn watched(mut child: Child) -> Result<Peak> {
     }
 }
 
-fn look(pid: u32, peak: &mut Peak) {
-    // Whoever has just ended has nothing any more.
+fn look(pid: u32, peak: &mut MemoryPeak) {
+    // A process that has just ended has none.
     peak.own_mib = peak.own_mib.max(mib(pid, "VmHWM:").unwrap_or_default());
     let threads = fs::read_dir(format!("/proc/{pid}/task"));
     let threads = threads.into_iter().flatten().flatten();

@@ -81,7 +81,7 @@ impl Repository {
     }
 }
 
-/// Git as everybody has it, whatever is set here.
+/// Git with its defaults, whatever is configured here.
 fn git(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.current_dir(folder);
@@ -90,7 +90,7 @@ fn git(folder: &Path) -> Command {
     git
 }
 
-/// What `git fast-import` is told. The same for everybody: the numbers are not random.
+/// The input of `git fast-import`. The same on every machine: the numbers are not random.
 struct History<W: Write> {
     to: W,
     files: Vec<Vec<String>>,

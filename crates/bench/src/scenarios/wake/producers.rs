@@ -63,8 +63,8 @@ pub(super) async fn rate(
 ) -> Result<f64> {
     let queue: QueueName = if is_notifying { "default" } else { "quiet" }.parse()?;
     let company = match setting {
-        Setting::BesideWorker => Some(Company::work(scratch, &queue).await?),
-        Setting::BesideSleeper if is_notifying => Some(Company::resting(scratch, &queue).await?),
+        Setting::BesideWorker => Some(Consumer::work(scratch, &queue).await?),
+        Setting::BesideSleeper if is_notifying => Some(Consumer::resting(scratch, &queue).await?),
         _ => None,
     };
     let without_trigger = setting == Setting::WithoutTrigger && is_notifying;
@@ -135,15 +135,15 @@ async fn enqueue(
 }
 
 /// Who is on the other side.
-enum Company {
+enum Consumer {
     Worker(WorkerHandle),
     Sleeper(JoinHandle<()>),
 }
 
-impl Company {
+impl Consumer {
     async fn work(scratch: &Scratch, queue: &QueueName) -> Result<Self> {
         let store = PostgresStore::connect(&PostgresOptions::new(scratch.url())).await?;
-        let work = QueueWork::new(queue.clone(), Arc::new(Taking));
+        let work = QueueWork::new(queue.clone(), Arc::new(NullSink));
         let options = WorkerOptions::new("bench");
         Ok(Self::Worker(Worker::start(
             Arc::new(store),
@@ -182,10 +182,10 @@ impl Company {
 }
 
 #[derive(Debug)]
-struct Taking;
+struct NullSink;
 
 #[async_trait]
-impl Sink for Taking {
+impl Sink for NullSink {
     fn kind(&self) -> &'static str {
         "taking"
     }

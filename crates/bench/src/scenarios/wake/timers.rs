@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use consign_kernel::{By, Outcome, QueueName, QueuePolicy, Store};
+use consign_kernel::{By, Outcome, QueueName, QueuePolicy, prelude::*};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_worker::{
     About, Delivery, QueueWork, Sink, Verdict, Worker, WorkerHandle, WorkerOptions,
@@ -30,13 +30,13 @@ const REST: Duration = Duration::from_millis(30);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A worker of three queues whose sink notes when it was called.
-pub(super) struct Worked {
+pub(super) struct TimedWorker {
     worker: WorkerHandle,
     producer: AsyncMutex<PgConnection>,
     starts: AsyncMutex<UnboundedReceiver<Instant>>,
 }
 
-impl Worked {
+impl TimedWorker {
     pub(super) async fn start(scratch: &Scratch) -> Result<Self> {
         let store = Arc::new(PostgresStore::connect(&PostgresOptions::new(scratch.url())).await?);
         let (sender, starts) = mpsc::unbounded_channel();
@@ -49,7 +49,7 @@ impl Worked {
             };
             let by = By::new("bench", "a queue to measure");
             store.put_queue(&queue, &policy, &by).await?;
-            let sink = Noting {
+            let sink = TimingSink {
                 starts: sender.clone(),
                 fails_first: name == "retried",
                 failed: Mutex::default(),
@@ -134,7 +134,7 @@ impl Worked {
 }
 
 #[derive(Debug)]
-struct Noting {
+struct TimingSink {
     starts: UnboundedSender<Instant>,
     /// Whether every other delivery fails, to be tried again.
     fails_first: bool,
@@ -142,7 +142,7 @@ struct Noting {
 }
 
 #[async_trait]
-impl Sink for Noting {
+impl Sink for TimingSink {
     fn kind(&self) -> &'static str {
         "noting"
     }
@@ -158,10 +158,11 @@ impl Sink for Noting {
             .lock()
             .expect("invariant: no panic under this lock");
         *failed = self.fails_first && !*failed;
-        match *failed {
-            true => Verdict::failed(Outcome::Retry, About::Message, "not_yet", "")
-                .with_retry_in(Some(DELAY)),
-            false => Verdict::delivered(),
+        if *failed {
+            Verdict::failed(Outcome::Retry, About::Message, "not_yet", "")
+                .with_retry_in(Some(DELAY))
+        } else {
+            Verdict::delivered()
         }
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct Usage {
     pub(super) bytes: f64,
     /// How many pages were written to the WAL whole.
     pub(super) page_images: f64,
-    /// Their bytes, where the extension that knows can be installed (PostgreSQL 15 and newer).
+    /// Their bytes, where the extension can be installed (PostgreSQL 15 and newer).
     pub(super) page_image_bytes: Option<f64>,
     /// Transactions that wrote something.
     pub(super) transactions: f64,

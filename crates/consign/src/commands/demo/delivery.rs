@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::{
     PATIENT_LEASE, claim, claim_soon,
-    story::{Story, check},
+    story::{SceneWriter, check},
 };
 use crate::failure::Failure;
 
-pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Failure> {
+pub(super) async fn play(store: &dyn Store, story: &mut SceneWriter) -> Result<(), Failure> {
     story.scene("A worker delivers two of them; the third fails and is tried again")?;
     let lease = claim_soon(store, "ann", PATIENT_LEASE).await?;
     let ids: Vec<MessageId> = lease.messages.iter().map(|held| held.message.id).collect();
@@ -29,7 +29,7 @@ pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Fai
     let reports = [
         Report::delivered(ids[0]),
         Report::delivered(ids[1]),
-        failure(ids[2], "http_503", "the sink said: try later"),
+        failure(ids[2], "http_503", "the sink answered: try later"),
     ];
     let SettleAnswer::Settled(recorded) = store.settle(lease.token, &reports).await? else {
         return check(false, || "ann's settle was not accepted".into());
@@ -49,12 +49,12 @@ pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Fai
     check(matches!(repeated, SettleAnswer::AlreadySettled(_)), || {
         format!("a repeated settle should be recognised, not {repeated:?}")
     })?;
-    let text = "ann did not hear the answer and settles again: already settled, nothing is written";
+    let text = "ann lost the reply and settles again: already settled, nothing is written";
     story.happened("already_settled", text, json!({}))?;
     retry(store, story, ids[2]).await
 }
 
-async fn retry(store: &dyn Store, story: &Story, id: MessageId) -> Result<(), Failure> {
+async fn retry(store: &dyn Store, story: &SceneWriter, id: MessageId) -> Result<(), Failure> {
     let lease = claim_soon(store, "bob", PATIENT_LEASE).await?;
     check(
         lease.messages.iter().all(|held| held.message.id == id),

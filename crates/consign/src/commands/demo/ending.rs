@@ -1,32 +1,30 @@
-//! Scene: what is left for a person, and the books are checked.
+//! Scene: what is left for an operator, and `doctor` finds nothing.
 
+use consign_app::attempts::{print_attempts, without_token};
 use consign_kernel::{By, Counts, Filter, MessageId, Move, StateKind, Store};
 use serde_json::{Value, json};
 
 use super::{
     queue,
-    story::{Story, check},
+    story::{SceneWriter, check},
 };
 use crate::{
-    commands::{
-        explain::{self, explanation_json},
-        show::{print_attempts, without_token},
-    },
+    commands::explain::{self, explanation_json},
     failure::Failure,
 };
 
-pub(super) async fn tell(
+pub(super) async fn play(
     store: &dyn Store,
-    story: &mut Story,
+    story: &mut SceneWriter,
     dead: MessageId,
 ) -> Result<(), Failure> {
-    story.scene("One dead message is left for a person to decide on")?;
+    story.scene("One dead message is left for an operator")?;
     refuse_to_move_delivered(store, story).await?;
     history(store, story, dead).await?;
     books(store, story).await
 }
 
-async fn refuse_to_move_delivered(store: &dyn Store, story: &Story) -> Result<(), Failure> {
+async fn refuse_to_move_delivered(store: &dyn Store, story: &SceneWriter) -> Result<(), Failure> {
     let delivered = Filter {
         state: Some(StateKind::Delivered),
         ..Filter::default()
@@ -42,12 +40,12 @@ async fn refuse_to_move_delivered(store: &dyn Store, story: &Story) -> Result<()
     check(refused, || {
         format!("requeueing a delivered message gave {moves:?}")
     })?;
-    let text = format!("somebody tries to requeue message {id}, which is delivered: refused");
+    let text = format!("an operator tries to requeue message {id}, which is delivered: refused");
     story.happened("refused", &text, json!(moves))?;
     story.shown("G6", "delivered is final")
 }
 
-async fn history(store: &dyn Store, story: &Story, dead: MessageId) -> Result<(), Failure> {
+async fn history(store: &dyn Store, story: &SceneWriter, dead: MessageId) -> Result<(), Failure> {
     let attempts = store.history(dead).await?;
     let dense = attempts
         .iter()
@@ -60,8 +58,8 @@ async fn history(store: &dyn Store, story: &Story, dead: MessageId) -> Result<()
         return check(false, || format!("message {dead} cannot be explained"));
     };
     let text = format!("the history of message {dead}, and why it is where it is:");
-    let told: Vec<Value> = attempts.iter().map(without_token).collect();
-    let facts = json!({"attempts": told, "explanation": explanation_json(&explanation)});
+    let rows: Vec<Value> = attempts.iter().map(without_token).collect();
+    let facts = json!({"attempts": rows, "explanation": explanation_json(&explanation)});
     story.happened("history", &text, facts)?;
     if !story.out().is_json() {
         print_attempts(story.out(), &attempts, explanation.now)?;
@@ -75,7 +73,7 @@ async fn history(store: &dyn Store, story: &Story, dead: MessageId) -> Result<()
     )
 }
 
-async fn books(store: &dyn Store, story: &Story) -> Result<(), Failure> {
+async fn books(store: &dyn Store, story: &SceneWriter) -> Result<(), Failure> {
     let counts = store.queue_counts(&queue()).await?;
     let counts = counts.map(|(_, counts)| counts).unwrap_or_default();
     let expected = Counts {

@@ -1,22 +1,22 @@
-//! Scene: a worker falls silent, loses its lease, and wakes up too late.
+//! Scene: a worker pauses, loses its lease, and resumes too late.
 
 use consign_kernel::{AttemptOutcome, NewMessage, Report, SettleAnswer, Store};
 use serde_json::json;
 
 use super::{
     PATIENT_LEASE, SHORT_LEASE, claim_soon, queue,
-    story::{Story, check},
+    story::{SceneWriter, check},
 };
 use crate::failure::Failure;
 
-pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Failure> {
-    story.scene("A worker falls silent, loses its lease, and wakes up too late")?;
+pub(super) async fn play(store: &dyn Store, story: &mut SceneWriter) -> Result<(), Failure> {
+    story.scene("A worker pauses, loses its lease, and resumes too late")?;
     let invoice = NewMessage::new(queue(), json!({"invoice": 77}));
     let id = store.enqueue(&[invoice]).await?[0].id;
     let old = claim_soon(store, "cid", SHORT_LEASE).await?;
     let ttl_ms = SHORT_LEASE.as_millis();
     let text = format!(
-        "cid claims message {id} for {ttl_ms} ms (fence {}) and falls silent",
+        "cid claims message {id} for {ttl_ms} ms (fence {}) and pauses",
         old.fence
     );
     story.happened(
@@ -47,7 +47,7 @@ pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Fai
     )?;
     story.shown(
         "G5",
-        "the database's clock ended the lease; no worker's clock was asked",
+        "the lease ended by the database's clock, not by a worker's",
     )?;
 
     let report = [Report::delivered(id)];
@@ -59,7 +59,7 @@ pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Fai
     check(attempts == 1, || {
         format!("the refused settle left {attempts} attempts")
     })?;
-    let text = "cid wakes up and reports success: refused, its lease is lost; nothing is written";
+    let text = "cid resumes and reports success: refused, its lease is lost; nothing is written";
     story.happened("lease_lost", text, json!({"owner": "cid"}))?;
 
     let settled = store.settle(new.token, &report).await?;
@@ -67,7 +67,7 @@ pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Fai
         format!("dot's settle was not accepted: {settled:?}")
     })?;
     let history = store.history(id).await?;
-    let told: Vec<_> = history
+    let outcomes: Vec<_> = history
         .iter()
         .map(|a| (a.owner.as_str(), a.outcome))
         .collect();
@@ -75,17 +75,17 @@ pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Fai
         ("cid", AttemptOutcome::Expired),
         ("dot", AttemptOutcome::Delivered),
     ];
-    check(told == expected, || {
-        format!("message {id} has the history {told:?}")
+    check(outcomes == expected, || {
+        format!("message {id} has the history {outcomes:?}")
     })?;
     story.happened(
         "settled",
         &format!("dot delivers {id}, on attempt 2"),
         json!({"id": id}),
     )?;
-    story.shown("G4", "only the live lease may speak for a message")?;
+    story.shown("G4", "only the live lease may settle a message")?;
     story.shown(
         "G3",
-        "cid may have sent it too: the expired attempt on record says when and who",
+        "cid may have sent it too: the expired attempt on record has the time and the owner",
     )
 }

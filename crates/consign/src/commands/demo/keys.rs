@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::{
     queue,
-    story::{Story, check},
+    story::{SceneWriter, check},
 };
 use crate::failure::Failure;
 
-pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Failure> {
+pub(super) async fn play(store: &dyn Store, story: &mut SceneWriter) -> Result<(), Failure> {
     story.scene("Three orders are enqueued, one of them twice")?;
     let orders: Vec<NewMessage> = (1..=3).map(|n| order(n, 10 * n)).collect();
     let first = store.enqueue(&orders).await?;
@@ -54,7 +54,7 @@ pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Fai
     })?;
     story.shown(
         "G8",
-        "one key, one message; a different payload is refused, never a silent win",
+        "one key, one message; a different payload is rejected",
     )
 }
 

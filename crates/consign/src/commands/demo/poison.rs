@@ -8,15 +8,15 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     POLL_INTERVAL, SHORT_LEASE, WAIT_MAX, claim, queue,
-    story::{Story, check},
+    story::{SceneWriter, check},
 };
 use crate::{failure::Failure, output::count};
 
 const BATCH_MESSAGES: usize = 8;
 const POISONED: usize = 5;
 
-/// Tells the scene and answers with the poison message, which is dead by then.
-pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<MessageId, Failure> {
+/// Plays the scene and returns the poison message, which is dead by then.
+pub(super) async fn play(store: &dyn Store, story: &mut SceneWriter) -> Result<MessageId, Failure> {
     story.scene("One message of a batch kills every worker that touches it")?;
     let mails = (0..BATCH_MESSAGES).map(|n| NewMessage::new(queue(), json!({"mail": n})));
     let enqueued = store.enqueue(&mails.collect::<Vec<_>>()).await?;
@@ -67,7 +67,7 @@ fn holds(lease: &Lease, id: MessageId) -> bool {
     lease.messages.iter().any(|held| held.message.id == id)
 }
 
-async fn deliver(store: &dyn Store, story: &Story, lease: &Lease) -> Result<(), Failure> {
+async fn deliver(store: &dyn Store, story: &SceneWriter, lease: &Lease) -> Result<(), Failure> {
     let ids: Vec<MessageId> = lease.messages.iter().map(|held| held.message.id).collect();
     let reports: Vec<Report> = ids.iter().copied().map(Report::delivered).collect();
     match store.settle(lease.token, &reports).await? {

@@ -1,4 +1,4 @@
-//! How the demo speaks.
+//! The output of the demo.
 
 use serde_json::{Value, json};
 
@@ -9,12 +9,12 @@ use crate::{
 };
 
 /// Prints scenes and what happens in them.
-pub(super) struct Story {
+pub(super) struct SceneWriter {
     out: Output,
     scene: u32,
 }
 
-impl Story {
+impl SceneWriter {
     pub(super) fn new(out: Output) -> Self {
         Self { out, scene: 0 }
     }
@@ -36,7 +36,7 @@ impl Story {
         Ok(self.out.line(format_args!("{}. {title}", self.scene))?)
     }
 
-    /// Tells what happened; the caller has checked it.
+    /// Prints what happened; the caller has checked it.
     pub(super) fn happened(&self, event: &str, text: &str, facts: Value) -> Result<(), Failure> {
         if !self.out.is_json() {
             return Ok(self.out.line(format_args!("   {text}"))?);

@@ -9,11 +9,11 @@ use consign_kernel::{
 use jiff::Timestamp;
 use tokio::time::sleep;
 
-use super::{story::Story, tell};
+use super::{play, story::SceneWriter};
 use crate::{failure::Failure, output::Output};
 
 /// The story on a reference store that lives in real time, and what is wrong with that store.
-async fn told_on(reference: Reference) -> Result<(), Failure> {
+async fn play_on(reference: Reference) -> Result<(), Failure> {
     let clock = ManualClock::at(Timestamp::now());
     let store = ReferenceStore::with(reference, clock.clone(), 7);
     tokio::spawn(async move {
@@ -22,33 +22,33 @@ async fn told_on(reference: Reference) -> Result<(), Failure> {
             clock.advance(Timestamp::now().duration_since(clock.now()));
         }
     });
-    tell(&store, &mut Story::new(Output::new(true))).await
+    play(&store, &mut SceneWriter::new(Output::new(true))).await
 }
 
 #[track_caller]
-fn assert_found_out(told: Result<(), Failure>, what: &str) {
-    match told {
+fn assert_detected(played: Result<(), Failure>, what: &str) {
+    match played {
         Err(Failure::Told { code, message, .. }) => {
             assert_eq!(code, "demo_failed");
             assert!(message.contains(what), "{message}");
         }
-        other => panic!("the flaw was not found out: {other:?}"),
+        other => panic!("the flaw was not detected: {other:?}"),
     }
 }
 
 #[tokio::test]
 async fn a_sound_store_passes() {
-    told_on(Reference::default()).await.unwrap();
+    play_on(Reference::default()).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_store_that_does_not_fence_is_found_out() {
     let flawed = Reference::default().with_flaw(Flaw::NoTokenCheck);
-    assert_found_out(told_on(flawed).await, "late settle should be refused");
+    assert_detected(play_on(flawed).await, "late settle should be refused");
 }
 
 #[tokio::test]
 async fn a_store_that_buries_the_neighbours_of_poison_is_found_out() {
     let flawed = Reference::default().with_flaw(Flaw::NoSoloRule);
-    assert_found_out(told_on(flawed).await, "Dead");
+    assert_detected(play_on(flawed).await, "Dead");
 }

@@ -10,17 +10,14 @@ use serde_json::Value;
 
 use crate::{
     config::{Config, KeyPath},
-    context::address_of,
     failure::Failure,
 };
 
 /// A hint for each file and folder that the settings name and others can read. Nothing is changed: it
 /// may be meant.
 pub(super) fn readable_by_others(config: &Config) -> Result<Vec<String>, Failure> {
-    let memory = &config.settings.memory.options;
-    let mirrors = config.settings.scm.mirrors_root(&memory.artifacts_root);
-    let mut paths = vec![memory.artifacts_root.clone(), mirrors];
-    paths.extend(address_of(config)?.files());
+    let mut paths: Vec<PathBuf> = config.apps().flat_map(|app| app.files(config)).collect();
+    paths.extend(config.address()?.files());
     paths.extend(log_files(config));
     Ok(paths.iter().filter_map(|path| hint(path)).collect())
 }

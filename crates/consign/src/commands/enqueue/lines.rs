@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{Certainty, Enqueued, NewMessage, Payload, QueueName, Store, exact_headers};
+use consign_kernel::{Certainty, NewMessage, Payload, QueueName, Receipt, Store, exact_headers};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -24,7 +24,7 @@ const BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Twice the largest payload any queue may allow.
 const LINE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
-/// A line as people write it.
+/// A line of the input.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<'l> {
@@ -142,7 +142,9 @@ impl Sender<'_> {
                 let unknown = error.certainty() == Certainty::Unknown;
                 let fate = if unknown { "may have been" } else { "were not" };
                 let lines = format!("lines {first} to {last} {fate} enqueued");
-                Err(self.told(Failure::from(error).map_message(|text| format!("{text}; {lines}"))))
+                Err(self.with_progress(
+                    Failure::from(error).map_message(|text| format!("{text}; {lines}")),
+                ))
             }
             // The batch was refused as a whole and nothing of it written: one by one, the refusal
             // finds its line, and the lines before it are sent.
@@ -163,22 +165,23 @@ impl Sender<'_> {
                         let text = text.trim_start_matches("message 0: ");
                         format!("line {number}: {text}")
                     };
-                    return Err(self.told(Failure::from(error).map_message(named)));
+                    return Err(self.with_progress(Failure::from(error).map_message(named)));
                 }
             }
         }
         Ok(())
     }
 
-    fn record(&mut self, numbers: &[u64], answers: &[Enqueued]) -> Result<(), Failure> {
+    fn record(&mut self, numbers: &[u64], answers: &[Receipt]) -> Result<(), Failure> {
         assert_eq!(numbers.len(), answers.len(), "one answer for each message");
         for (number, answer) in numbers.iter().zip(answers) {
-            match answer.duplicate {
-                true => self.duplicates += 1,
-                false => self.enqueued += 1,
+            if answer.duplicate {
+                self.duplicates += 1
+            } else {
+                self.enqueued += 1
             }
             if self.out.is_json() {
-                let Enqueued {
+                let Receipt {
                     id,
                     duplicate,
                     state,
@@ -192,15 +195,15 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Sends what came before a bad line, then says so.
+    /// Enqueues what came before a bad line, then reports it.
     async fn stop_before(mut self, bad: Failure) -> Failure {
         match self.flush().await {
-            Ok(()) => self.told(bad),
+            Ok(()) => self.with_progress(bad),
             Err(worse) => worse,
         }
     }
 
-    fn told(&self, failure: Failure) -> Failure {
+    fn with_progress(&self, failure: Failure) -> Failure {
         failure.map_message(|message| {
             let done = self.done();
             format!("{message}. {done} before it; nothing after it was")

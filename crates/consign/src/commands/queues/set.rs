@@ -14,12 +14,12 @@ use crate::{
 
 /// Create a queue or change its policy.
 ///
-/// What is not named keeps its value, or its default in a new queue.
+/// Settings that are not given keep their value, or take the default in a new queue.
 #[derive(Args, Debug)]
 pub(super) struct Set {
     /// The queue
     name: QueueName,
-    /// The whole policy as JSON; what it does not name takes its default
+    /// The whole policy as JSON; missing fields take their default
     #[arg(long, value_name = "JSON", conflicts_with = "part")]
     policy_json: Option<String>,
     #[command(flatten)]
@@ -34,7 +34,7 @@ struct Parts {
     /// How long a lease lives, such as 30s
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     lease: Option<Duration>,
-    /// The longest lease that a claim or a renewal may ask for, such as 1h
+    /// The longest lease that a claim or a renewal may request, such as 1h
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     lease_max: Option<Duration>,
     /// Tries before a message is dead
@@ -73,12 +73,47 @@ struct Parts {
     /// Record the start of every delivery, so that a crash after it is known to be uncertain
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     record_begin: Option<bool>,
-    /// Presume that whoever claims by SQL calls the sink, so that an expired lease leaves a doubt
+    /// Presume that a worker that claims by SQL has begun delivery, so that an expired lease is in doubt
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     presume_begun: Option<bool>,
     /// Codes of uncertain outcomes that are held at once, separated by commas
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     hold_codes: Option<Vec<String>>,
+    /// How long delivered messages are kept after their last event, such as 30d, or forever
+    #[arg(long, value_name = "DURATION", value_parser = keep)]
+    keep: Option<Keep>,
+    /// How long dead messages are kept after their last event, such as 90d, or forever
+    #[arg(long, value_name = "DURATION", value_parser = keep)]
+    keep_dead: Option<Keep>,
+    /// How long keys are kept after their messages were enqueued, such as 365d, or forever
+    #[arg(long, value_name = "DURATION", value_parser = keep)]
+    keep_keys: Option<Keep>,
+    /// Whether a message leaves only after an archive has it
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    archive: Option<bool>,
+}
+
+/// How long to keep something, in milliseconds; none for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Keep(Option<u64>);
+
+/// `30d`, `12h` or `forever`.
+fn keep(text: &str) -> Result<Keep, String> {
+    let help = || "a time to keep is written like 30d, 12h or 90m, or forever".to_owned();
+    if text == "forever" {
+        return Ok(Keep(None));
+    }
+    let ms = match text.strip_suffix('d') {
+        Some(days) => {
+            let days: u64 = days.parse().map_err(|_| help())?;
+            days.checked_mul(24 * 60 * 60 * 1_000).ok_or_else(help)?
+        }
+        None => {
+            let kept = duration(text).map_err(|_| help())?;
+            u64::try_from(kept.as_millis()).map_err(|_| help())?
+        }
+    };
+    Ok(Keep(Some(ms)))
 }
 
 /// A limit, or none: clap takes a bare `Option` for a flag that may be left out.
@@ -187,6 +222,38 @@ impl Parts {
             let codes = codes.iter().filter(|code| !code.is_empty());
             policy.hold_codes = codes.cloned().collect();
         }
+        if let Some(Keep(keep_ms)) = self.keep {
+            policy.keep_ms = keep_ms;
+        }
+        if let Some(Keep(keep_ms)) = self.keep_dead {
+            policy.keep_dead_ms = keep_ms;
+        }
+        if let Some(Keep(keep_ms)) = self.keep_keys {
+            policy.keep_keys_ms = keep_ms;
+        }
+        if let Some(archive) = self.archive {
+            policy.archive = archive;
+        }
         Ok(policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_keep_are_written_in_days_or_as_durations() {
+        for (text, ms) in [
+            ("forever", None),
+            ("0s", Some(0)),
+            ("90m", Some(5_400_000)),
+            ("30d", Some(2_592_000_000)),
+        ] {
+            assert_eq!(keep(text), Ok(Keep(ms)), "{text}");
+        }
+        for bad in ["", "30", "-1d", "1.5d", "99999999999999999d", "ever"] {
+            assert!(keep(bad).is_err(), "{bad:?}");
+        }
     }
 }

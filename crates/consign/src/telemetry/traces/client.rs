@@ -1,10 +1,9 @@
 //! The HTTP client of the exporter.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use tokio::runtime::Handle;
 
 /// The exporter's thread has no runtime, so requests run on the program's.
@@ -16,19 +15,9 @@ pub(super) struct Client {
 
 impl Client {
     /// Needs a runtime.
-    pub(super) fn new() -> Result<Self, reqwest::Error> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("invariant: ring speaks the default versions of TLS")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls)
-            .redirect(reqwest::redirect::Policy::none())
-            .timeout(Duration::from_secs(10))
-            .build()?;
+    pub(super) fn new() -> Result<Self, String> {
+        let builder = consign_outbound::client(None).map_err(|error| error.to_string())?;
+        let client = consign_outbound::build(builder.timeout(Duration::from_secs(10)))?;
         let runtime = Handle::current();
         Ok(Self { client, runtime })
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Desk;
+use super::BrowserFixture;
 
 const EVIL: &str = "\"'><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\
                     <svg onload=window.pwned=1></svg>{{7*7}}&lt;";
@@ -10,14 +10,14 @@ const EVIL: &str = "\"'><script>window.pwned=1</script><img src=x onerror=window
 /// What a person must be able to read of it.
 const SEEN: &str = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1>";
 
-impl Desk {
+impl BrowserFixture {
     /// Fails if something of a message became part of the page.
     async fn is_harmless(&self) {
         let look = "return [window.pwned === undefined, \
                     document.querySelectorAll('img, script:not([src]), [onerror], [onload]').length]";
         let found = self.browser.script(look, json!([])).await;
         assert_eq!(found, json!([true, 0]), "{}", self.browser.url().await);
-        // The policy of the page would have told of what it kept from running.
+        // The content security policy would have reported what it blocked.
         self.is_quiet().await;
     }
 
@@ -30,28 +30,28 @@ impl Desk {
 
 #[tokio::test]
 async fn html_and_script_in_every_field_is_text() {
-    let desk = Desk::new("[queues.post]\n").await;
-    let browser = &desk.browser;
+    let fixture = BrowserFixture::new("[queues.post]\n").await;
+    let browser = &fixture.browser;
     let message = json!({
         "payload": {EVIL: EVIL, "to": "nobody-else"}, "key": EVIL, "group": EVIL, "headers": {EVIL: EVIL},
     });
-    let id = desk.enqueue("post", message).await;
-    let token = desk.claim().await;
+    let id = fixture.enqueue("post", message).await;
+    let token = fixture.claim().await;
     let path = format!("/ui/messages/{id}");
-    desk.go(&path).await;
-    desk.remember().await;
+    fixture.go(&path).await;
+    fixture.remember().await;
 
     // What comes later goes through the script of the page.
     let report = json!({
         "id": id, "outcome": "dead", "code": EVIL, "detail": EVIL, "result": {EVIL: EVIL},
     });
     let settle = format!("/v1/leases/{}/settle", token.as_str().unwrap());
-    desk.post(&settle, json!({"reports": [report]})).await;
+    fixture.post(&settle, json!({"reports": [report]})).await;
     browser.sees(".sentence .mark", "dead").await;
     browser.sees(".timeline .detail", SEEN).await;
-    desk.is_harmless().await;
+    fixture.is_harmless().await;
 
-    desk.go(&path).await;
+    fixture.go(&path).await;
     for place in [
         ".facts",
         ".sentence",
@@ -66,11 +66,12 @@ async fn html_and_script_in_every_field_is_text() {
     browser.click("form[action$='/reveal'] button").await;
     browser.sees("pre[data-revealed]", SEEN).await;
     browser.sees("pre[data-revealed]", "nobody-else").await;
-    desk.is_harmless().await;
+    fixture.is_harmless().await;
 
     let reason = json!({"reason": EVIL});
-    desk.post("/v1/queues/post/pause", reason).await;
-    desk.post("/v1/redrives", json!({"code": EVIL, "reason": EVIL}))
+    fixture.post("/v1/queues/post/pause", reason).await;
+    fixture
+        .post("/v1/redrives", json!({"code": EVIL, "reason": EVIL}))
         .await;
     for path in [
         "/ui/dead",
@@ -79,13 +80,13 @@ async fn html_and_script_in_every_field_is_text() {
         "/ui/queues/post",
         "/ui/messages",
     ] {
-        desk.go(path).await;
+        fixture.go(path).await;
         browser.sees("main", SEEN).await;
-        desk.is_harmless().await;
+        fixture.is_harmless().await;
     }
     for path in ["/", "/ui/leases", &path] {
-        desk.go(path).await;
-        desk.is_harmless().await;
+        fixture.go(path).await;
+        fixture.is_harmless().await;
     }
-    desk.service.stop().await;
+    fixture.service.stop().await;
 }

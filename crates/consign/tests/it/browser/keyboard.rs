@@ -1,20 +1,20 @@
-//! The main flow by somebody who uses no mouse.
+//! The main flow without a mouse.
 
 use std::time::Duration;
 
 use consign_testkit::{Browser, eventually};
 use serde_json::json;
 
-use super::Desk;
+use super::BrowserFixture;
 use crate::{
-    receiver::{Mood, Receiver},
+    receiver::{Receiver, ReplyMode},
     service::SOON,
 };
 
 /// More than any page has of what can have the focus.
 const STEPS_MAX: usize = 80;
 
-impl Desk {
+impl BrowserFixture {
     /// Whether the focus is on an element that matches.
     async fn is_at(&self, css: &str) -> bool {
         let look = "return document.activeElement.matches(arguments[0])";
@@ -27,7 +27,7 @@ impl Desk {
             self.browser.press(key).await;
             let outline = "return getComputedStyle(document.activeElement).outlineStyle";
             let outline = self.browser.script(outline, json!([])).await;
-            assert_ne!(outline, "none", "nobody sees where the focus is");
+            assert_ne!(outline, "none", "the focus is not visible");
             if self.is_at(css).await {
                 return;
             }
@@ -49,16 +49,16 @@ impl Desk {
 
 #[tokio::test]
 async fn a_dead_message_is_found_and_requeued_with_keys_alone() {
-    let receiver = Receiver::start(Mood::Rejects).await;
-    let desk = Desk::new(&format!("[queues.mail.sink]\n{}", receiver.sink())).await;
-    let browser = &desk.browser;
-    let id = desk.enqueue("mail", json!({"payload": 1})).await;
+    let receiver = Receiver::start(ReplyMode::Rejects).await;
+    let fixture = BrowserFixture::new(&format!("[queues.mail.sink]\n{}", receiver.sink())).await;
+    let browser = &fixture.browser;
+    let id = fixture.enqueue("mail", json!({"payload": 1})).await;
     let path = format!("/ui/messages/{id}");
-    eventually("it is dead", SOON, async || desk.state_of(id) == "dead").await;
-    receiver.set(Mood::Takes(Duration::ZERO));
+    eventually("it is dead", SOON, async || fixture.state_of(id) == "dead").await;
+    receiver.set(ReplyMode::Takes(Duration::ZERO));
 
-    desk.go("/").await;
-    desk.walk(Browser::TAB, "a.skip").await;
+    fixture.go("/").await;
+    fixture.walk(Browser::TAB, "a.skip").await;
     browser.press(Browser::ENTER).await;
     let skipped = "document.activeElement.id === 'main'";
     browser
@@ -74,13 +74,13 @@ async fn a_dead_message_is_found_and_requeued_with_keys_alone() {
         .until("the help is gone", is_closed, json!([]))
         .await;
 
-    desk.walk("j", "a[href='/ui/queues/mail']").await;
+    fixture.walk("j", "a[href='/ui/queues/mail']").await;
     browser.press(Browser::ENTER).await;
-    desk.arrives("/ui/queues/mail").await;
-    desk.walk("j", &format!("a[href='{path}']")).await;
+    fixture.arrives("/ui/queues/mail").await;
+    fixture.walk("j", &format!("a[href='{path}']")).await;
     browser.press(Browser::ENTER).await;
-    desk.arrives(&path).await;
-    desk.walk(Browser::TAB, "#requeue-reason").await;
+    fixture.arrives(&path).await;
+    fixture.walk(Browser::TAB, "#requeue-reason").await;
     // Shortcuts are letters here.
     browser.press("going again? j/k").await;
     browser.press(Browser::ENTER).await;
@@ -88,30 +88,33 @@ async fn a_dead_message_is_found_and_requeued_with_keys_alone() {
     browser.sees(".sentence .mark", "delivered").await;
     browser.sees("main", "going again? j/k").await;
 
-    desk.leads_to("gd", "/ui/dead").await;
+    fixture.leads_to("gd", "/ui/dead").await;
     browser.sees(".well", "None.").await;
-    desk.leads_to("go", "/").await;
+    fixture.leads_to("go", "/").await;
     browser.press("/").await;
-    assert!(desk.is_at("#find").await, "the slash leads to the search");
+    assert!(
+        fixture.is_at("#find").await,
+        "the slash leads to the search"
+    );
     browser.press(&format!("{id}{}", Browser::ENTER)).await;
-    desk.arrives("/ui/messages").await;
-    desk.walk("j", &format!("a[href='{path}']")).await;
-    desk.is_quiet().await;
-    desk.service.stop().await;
+    fixture.arrives("/ui/messages").await;
+    fixture.walk("j", &format!("a[href='{path}']")).await;
+    fixture.is_quiet().await;
+    fixture.service.stop().await;
 }
 
 #[tokio::test]
 async fn shortcuts_can_be_switched_off_for_good() {
-    let desk = Desk::new("[queues.mail]\n").await;
-    let browser = &desk.browser;
-    desk.go("/").await;
+    let fixture = BrowserFixture::new("[queues.mail]\n").await;
+    let browser = &fixture.browser;
+    fixture.go("/").await;
     browser.press("?").await;
     assert!(browser.has("dialog[open]").await);
     // Behind the help nothing moves.
     browser.press("j").await;
-    assert!(!desk.is_at("tr[data-row] a").await);
+    assert!(!fixture.is_at("tr[data-row] a").await);
     browser.press(Browser::ESCAPE).await;
-    desk.walk(Browser::TAB, "[data-keys-switch]").await;
+    fixture.walk(Browser::TAB, "[data-keys-switch]").await;
     browser.press(" ").await;
     browser.sees("[data-keys-switch]", "off").await;
     for _ in 0..2 {
@@ -119,13 +122,13 @@ async fn shortcuts_can_be_switched_off_for_good() {
         browser.press("j").await;
         browser.press("/").await;
         assert!(!browser.has("dialog[open]").await);
-        assert!(!desk.is_at("tr[data-row] a, #find").await);
+        assert!(!fixture.is_at("tr[data-row] a, #find").await);
         browser.reload().await;
         browser.sees("[data-keys-switch]", "off").await;
     }
     browser.click("[data-keys-switch]").await;
     browser.press("/").await;
-    assert!(desk.is_at("#find").await, "and on again");
-    desk.is_quiet().await;
-    desk.service.stop().await;
+    assert!(fixture.is_at("#find").await, "and on again");
+    fixture.is_quiet().await;
+    fixture.service.stop().await;
 }

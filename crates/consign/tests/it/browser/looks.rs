@@ -4,10 +4,10 @@ use consign_kernel::Outcome;
 use consign_testkit::Browser;
 use serde_json::{Value, json};
 
-use super::{Desk, Ground};
+use super::{BrowserFixture, TestDatabaseConfig};
 use crate::support::{queue, work};
 
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 17] = [
     "/",
     "/?window=24h",
     "/ui/queues/mail",
@@ -17,6 +17,7 @@ const PAGES: [&str; 16] = [
     "/ui/messages/1",
     "/ui/messages/2",
     "/ui/leases",
+    "/ui/history",
     "/ui/dead",
     "/ui/dead/preview?queue=mail",
     "/ui/redrives/1",
@@ -26,36 +27,36 @@ const PAGES: [&str; 16] = [
     "/ui/messages?q=nothing",
 ];
 
-/// A dead message, a held one and one that somebody works on, with texts that do not break.
-async fn filled() -> Desk {
-    let ground = Ground::sqlite();
+/// A dead message, a held one and a leased one, with texts that do not break.
+async fn filled() -> BrowserFixture {
+    let ground = TestDatabaseConfig::sqlite();
     ground.consign.run(["queues", "set", "mail"]).expect(0);
-    let desk = Desk::on(ground, "").await;
+    let fixture = BrowserFixture::on(ground, "").await;
     let long = "k".repeat(200);
     for number in 1..=3 {
         let key = format!("{long}{number}");
         let headers = json!({long.as_str(): long});
         let message = json!({"payload": long, "key": key, "headers": headers});
-        desk.enqueue("mail", message).await;
+        fixture.enqueue("mail", message).await;
         if number == 1 {
-            let store = desk.consign.store().await;
+            let store = fixture.consign.store().await;
             work(&*store, &queue("mail"), Outcome::Dead, &"c".repeat(60)).await;
         }
     }
     let reason = json!({"reason": long});
-    desk.post("/v1/messages/2/hold", reason).await;
+    fixture.post("/v1/messages/2/hold", reason).await;
     let owner = "o".repeat(100);
     let claim = json!({"queue": "mail", "owner": owner, "limit": 1});
-    desk.post("/v1/claims", claim).await;
+    fixture.post("/v1/claims", claim).await;
     // One that finds nothing leaves the dead one where it is.
     let redrive = json!({"code": "another", "reason": "x"});
-    desk.post("/v1/redrives", redrive).await;
-    desk
+    fixture.post("/v1/redrives", redrive).await;
+    fixture
 }
 
-impl Desk {
-    /// Fails if the page is not for everybody: names, labels, headings, and colours that can be
-    /// told apart in both themes.
+impl BrowserFixture {
+    /// Fails if the page is not accessible: names, labels, headings, and colours that can be
+    /// distinguished in both themes.
     pub(super) async fn is_fit(&self) {
         for theme in ["light", "dark"] {
             let dress = "document.documentElement.dataset.theme = arguments[0]";
@@ -69,29 +70,29 @@ impl Desk {
 
 #[tokio::test]
 async fn no_page_complains_and_the_theme_is_kept() {
-    let desk = filled().await;
-    let browser = &desk.browser;
+    let fixture = filled().await;
+    let browser = &fixture.browser;
     for path in PAGES {
-        desk.go(path).await;
-        desk.is_quiet().await;
-        desk.is_fit().await;
+        fixture.go(path).await;
+        fixture.is_quiet().await;
+        fixture.is_fit().await;
     }
-    desk.go("/ui/messages/1").await;
+    fixture.go("/ui/messages/1").await;
     browser.write("#reveal-reason", "to see it").await;
     browser.click("form[action$='/reveal'] button").await;
     browser.sees("pre[data-revealed]", "kkk").await;
-    desk.is_fit().await;
-    desk.go("/").await;
+    fixture.is_fit().await;
+    fixture.go("/").await;
     browser.press("?").await;
     browser.sees("dialog", "overview").await;
-    desk.is_fit().await;
-    desk.is_quiet().await;
+    fixture.is_fit().await;
+    fixture.is_quiet().await;
     // A page that is not there is no error of the browser's.
-    desk.go("/ui/messages/999").await;
+    fixture.go("/ui/messages/999").await;
     browser.sees("main", "no_such_message").await;
-    desk.is_fit().await;
+    fixture.is_fit().await;
     drop(browser.console().await);
-    desk.go("/").await;
+    fixture.go("/").await;
     let look = "return [document.documentElement.dataset.theme ?? null, \
                 getComputedStyle(document.body).backgroundColor]";
     let mut seen: Vec<Value> = Vec::new();
@@ -103,23 +104,23 @@ async fn no_page_complains_and_the_theme_is_kept() {
         seen.push(now);
     }
     assert_ne!(seen[0][1], seen[1][1], "dark is not light");
-    desk.go("/ui/leases").await;
+    fixture.go("/ui/leases").await;
     assert_eq!(browser.script(look, json!([])).await, seen[1], "kept");
-    desk.is_quiet().await;
-    desk.service.stop().await;
+    fixture.is_quiet().await;
+    fixture.service.stop().await;
 }
 
 #[tokio::test]
 async fn no_page_is_wider_than_a_phone() {
-    let desk = filled().await;
+    let fixture = filled().await;
     let phone = Browser::phone().await;
     for path in PAGES {
-        phone.open(&desk.url(path)).await;
+        phone.open(&fixture.url(path)).await;
         let width = "return Math.max(document.documentElement.scrollWidth, innerWidth)";
         let width = phone.script(width, json!([])).await;
         assert_eq!(width, 360, "{path}");
     }
     assert_eq!(phone.console().await, Vec::<String>::new());
     drop(phone);
-    desk.service.stop().await;
+    fixture.service.stop().await;
 }

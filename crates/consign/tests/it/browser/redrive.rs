@@ -4,7 +4,7 @@ use consign_kernel::Outcome;
 use consign_testkit::eventually;
 use serde_json::json;
 
-use super::{Desk, Ground, on_stores};
+use super::{BrowserFixture, TestDatabaseConfig, on_stores};
 use crate::{
     service::{SOON, fill, unfinished},
     support::{queue, work},
@@ -14,17 +14,17 @@ on_stores!(five_hundred_dead_are_previewed_and_redriven_to_the_end);
 
 const DEAD: usize = 500;
 
-async fn five_hundred_dead_are_previewed_and_redriven_to_the_end(ground: Ground) {
+async fn five_hundred_dead_are_previewed_and_redriven_to_the_end(ground: TestDatabaseConfig) {
     let consign = &ground.consign;
     consign.run(["queues", "set", "mail"]).expect(0);
     fill(consign, "mail", DEAD);
     let store = consign.store().await;
     work(&*store, &queue("mail"), Outcome::Dead, "no_use").await;
     drop(store);
-    let desk = Desk::on(ground, "[queues.mail.sink]\nkind = \"discard\"\n").await;
-    let browser = &desk.browser;
+    let fixture = BrowserFixture::on(ground, "[queues.mail.sink]\nkind = \"discard\"\n").await;
+    let browser = &fixture.browser;
 
-    desk.go("/ui/dead").await;
+    fixture.go("/ui/dead").await;
     // Slow enough to be watched.
     browser.write("#rate", "120").await;
     browser
@@ -32,26 +32,26 @@ async fn five_hundred_dead_are_previewed_and_redriven_to_the_end(ground: Ground)
         .await;
     let words = "500 dead message(s) would be requeued";
     browser.sees(".sentence", words).await;
-    browser.write("#reason", "the sink was mended").await;
+    browser.write("#reason", "the sink was fixed").await;
     browser.click("form[action='/ui/redrives'] button").await;
 
-    desk.arrives("/ui/redrives/1").await;
+    fixture.arrives("/ui/redrives/1").await;
     browser.sees(".flash", "Started").await;
-    desk.remember().await;
+    fixture.remember().await;
     let moves = "(it => it.value > 0 && it.value < it.max)(document.querySelector('progress'))";
     browser.until("some are requeued", moves, json!([])).await;
-    desk.remembers().await;
+    fixture.remembers().await;
     browser.sees(".sentence", "500 of 500 requeued").await;
     browser.sees(".sentence .mark", "done").await;
     eventually("all are delivered", SOON, async || {
-        unfinished(&desk.consign, "mail") == 0
+        unfinished(&fixture.consign, "mail") == 0
     })
     .await;
-    let shown = desk.consign.json(["queues", "show", "mail"]);
+    let shown = fixture.consign.json(["queues", "show", "mail"]);
     assert_eq!(shown["counts"]["dead"], 0, "{shown}");
-    desk.go("/ui/dead").await;
+    fixture.go("/ui/dead").await;
     browser.sees(".well", "None.").await;
     browser.sees("tr[data-row]", "500 of 500").await;
-    desk.is_quiet().await;
-    desk.service.stop().await;
+    fixture.is_quiet().await;
+    fixture.service.stop().await;
 }

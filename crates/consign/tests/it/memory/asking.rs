@@ -92,9 +92,9 @@ async fn remove(State(keeper): State<Keeper>, Path(id): Path<String>) -> Json<Va
     Json(json!({"ok": true}))
 }
 
-/// E6: the server has it, the worker was killed before it could say so.
+/// The server has it, the worker was killed before it could say so.
 #[test]
-fn e6_whoever_takes_over_asks_before_it_sends_again() {
+fn the_next_worker_asks_the_server_before_it_sends_again() {
     on_both(async |mut bench| {
         let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = free.local_addr().unwrap();
@@ -119,9 +119,9 @@ fn e6_whoever_takes_over_asks_before_it_sends_again() {
             "--health-listen",
             "127.0.0.1:0",
         ];
-        let (mut victim, parked) = bench.parked(&work, "memory.flush_after_store").await;
+        let (mut victim, failpoint) = bench.stopped_at(&work, "memory.flush_after_store").await;
         bench.consign.run(["resume", "memory"]).expect(0);
-        parked.arrived().await;
+        failpoint.reached().await;
         victim.child.kill9();
         let stored = server.copies();
         assert_eq!(stored.len(), 1);

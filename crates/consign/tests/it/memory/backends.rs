@@ -41,13 +41,10 @@ fn a_gateway_lost_before_its_audit_ended_stores_no_second_time() {
         on_both(async |mut bench| {
             let keeper = Keeper::opened();
             use_keeper(&mut bench, &keeper);
-            let (mut victim, parked) = bench.parked(SERVE, "memory.after_backend").await;
+            let (mut victim, failpoint) = bench.stopped_at(SERVE, "memory.after_backend").await;
             tokio::select! {
                 answer = try_store(&victim) => panic!("answered: {answer:?}"),
-                () = parked.arrived() => match is_frozen {
-                    true => victim.child.pause(),
-                    false => victim.child.kill9(),
-                },
+                () = failpoint.reached() => if is_frozen { victim.child.pause() } else { victim.child.kill9() },
             }
             assert_eq!(keeper.texts(), [TEXT]);
             let pending = ("policy:private_space".to_owned(), "pending".to_owned());
@@ -77,9 +74,9 @@ fn a_worker_lost_before_it_acknowledged_stores_no_second_time() {
         assert_eq!(deferred["action"], "deferred", "{deferred}");
         gateway.stop().await;
         keeper.open();
-        let (mut victim, parked) = bench.parked(WORK, "memory.flush_after_store").await;
+        let (mut victim, failpoint) = bench.stopped_at(WORK, "memory.flush_after_store").await;
         bench.consign.run(["resume", "memory"]).expect(0);
-        parked.arrived().await;
+        failpoint.reached().await;
         victim.child.kill9();
         assert_eq!(keeper.texts(), [TEXT]);
         let gateway = bench.serve().await;
@@ -87,8 +84,8 @@ fn a_worker_lost_before_it_acknowledged_stores_no_second_time() {
             store(&gateway).await["action"] == "allow"
         })
         .await;
-        assert_eq!(keeper.texts(), [TEXT], "{:?}", bench.kind);
         gateway.stop().await;
+        assert_eq!(keeper.texts(), [TEXT], "{:?}", bench.kind);
     });
 }
 

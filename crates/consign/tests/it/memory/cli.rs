@@ -1,14 +1,13 @@
 //! Memories from the command line, and its exit codes.
 
-use consign_testkit::TestDatabase;
 use serde_json::{Value, json};
 
 use super::keeper::Keeper;
-use crate::support::{Consign, Ran};
+use crate::support::{CommandOutput, Consign, migrated_database};
 
 const ONCE: [&str; 4] = ["work", "--queue", "memory", "--once"];
 
-fn store(consign: &Consign, text: &str) -> Ran {
+fn store(consign: &Consign, text: &str) -> CommandOutput {
     consign.run(["memory", "store", text, "--space", "private:alice"])
 }
 
@@ -19,7 +18,7 @@ fn put_off() -> (Consign, Keeper, Value) {
         "[memory]\ngateway_budget_ms = 500\n{}",
         keeper.setting()
     ));
-    // The queue is made by whoever delivers; there is nothing to do yet (W12).
+    // The queue is made by whoever delivers; there is nothing to do yet.
     consign.run(ONCE).expect(0);
     let report = consign.run(["report"]).expect(0).json();
     assert_eq!(report["audit_stats"]["total"], 0, "{report}");
@@ -53,7 +52,7 @@ fn a_memory_is_stored_found_and_stored_once() {
     assert_eq!(found["results"].as_array().unwrap().len(), 1, "{found}");
     let elsewhere = consign.json(["memory", "query", "kettle", "--space", "private:bob"]);
     assert_eq!(elsewhere["results"], json!([]), "{elsewhere}");
-    assert_eq!(statuses(&consign), [] as [Value; 0], "nothing was put off");
+    assert_eq!(statuses(&consign), [] as [Value; 0], "the outbox is empty");
     consign.run(["doctor"]).expect(0);
 }
 
@@ -74,7 +73,7 @@ fn users_are_made(consign: &Consign) {
         json!({"user_id": "alice", "is_new": true, "is_active": true})
     );
     let again = consign.run(["memory", "users", "add", "alice"]).expect(0);
-    assert_eq!(again.stdout, "alice is a user already\n");
+    assert_eq!(again.stdout, "alice exists already\n");
     let after = consign.json(write);
     assert_eq!(after["space_written"], "private:alice", "{after}");
     let found = consign.json(["memory", "query", "tide", "--actor", "alice"]);
@@ -90,13 +89,12 @@ fn users_are_made_on_sqlite() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_are_made_on_postgres() {
-    let database = TestDatabase::create(async |_| ()).await;
+    let database = migrated_database().await;
     let consign = Consign::at(database.url());
-    consign.run(["migrate"]).expect(0);
     users_are_made(&consign);
 }
 
-/// W13: of two that are due one is delivered and one is not; each has its own end, and the exit code is 1.
+/// Of two that are due one is delivered and one is not; each has its own end, and the exit code is 1.
 #[test]
 fn once_fails_where_one_of_two_was_not_delivered() {
     let (consign, mut keeper, _) = put_off();
@@ -141,7 +139,7 @@ fn any_tool_can_be_called_and_says_by_the_exit_code_whether_it_did_it() {
     consign.run(["memory", "call", "governance_get"]).expect(2);
 }
 
-/// E2 and E3, W1, W2: put off, tried in vain (exit code 1), delivered (exit code 0).
+/// Put off, tried in vain (exit code 1), delivered (exit code 0).
 #[test]
 fn once_delivers_what_is_due_and_fails_where_something_was_not_delivered() {
     let (consign, _, deferred) = put_off();
@@ -177,7 +175,7 @@ fn once_delivers_what_is_due_and_fails_where_something_was_not_delivered() {
     consign.run(["memory", "show", &id, "--text"]).expect(0);
 }
 
-/// E5: a missing audit is reported with exit code 1, written once, and then all is well.
+/// A missing audit is reported with exit code 1, written once, and then all is well.
 #[tokio::test]
 async fn reconcile_reports_repairs_and_is_done() {
     let consign = Consign::new();

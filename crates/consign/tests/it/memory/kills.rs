@@ -25,11 +25,11 @@ const WORK: &[&str] = &[
 
 /// Lets a gateway come to the point with a request, then kills it.
 async fn killed_at(bench: &Bench, point: &str) {
-    let (mut victim, parked) = bench.parked(SERVE, point).await;
+    let (mut victim, failpoint) = bench.stopped_at(SERVE, point).await;
     bench.consign.run(["pause", "memory"]).expect(0);
     tokio::select! {
         answer = try_store(&victim) => panic!("answered: {answer:?}"),
-        () = parked.arrived() => victim.child.kill9(),
+        () = failpoint.reached() => victim.child.kill9(),
     }
 }
 
@@ -40,9 +40,9 @@ fn pairs(audits: &[(String, String)]) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// E7: nothing was sent; the audit that hangs ends as failed, and the request may be repeated.
+/// Nothing was sent; the audit that hangs ends as failed, and the request may be repeated.
 #[test]
-fn e7_a_gateway_killed_before_it_sent_anything_leaves_an_audit_that_ends() {
+fn a_gateway_killed_before_it_sent_anything_leaves_an_audit_that_ends() {
     on_both(async |mut bench| {
         let server = OpenMemory::start().await;
         use_openmemory(&mut bench, &server);
@@ -72,7 +72,7 @@ fn e7_a_gateway_killed_before_it_sent_anything_leaves_an_audit_that_ends() {
 
 /// The server has it and nobody wrote that down: a repeated request finds it.
 #[test]
-fn e7_a_gateway_killed_after_the_server_has_stored_stores_no_second_time() {
+fn a_gateway_killed_after_the_server_has_stored_stores_no_second_time() {
     on_both(async |mut bench| {
         let server = OpenMemory::start().await;
         use_openmemory(&mut bench, &server);
@@ -89,9 +89,9 @@ fn e7_a_gateway_killed_after_the_server_has_stored_stores_no_second_time() {
     });
 }
 
-/// E2: what was put off is put off, answer or no answer; it is delivered once.
+/// What was put off is put off, answer or no answer; it is delivered once.
 #[test]
-fn e2_a_gateway_killed_after_it_put_a_memory_off_has_put_it_off() {
+fn a_gateway_killed_after_deferring_has_deferred() {
     on_both(async |mut bench| {
         let mut server = OpenMemory::start().await;
         use_openmemory(&mut bench, &server);
@@ -133,7 +133,7 @@ fn e2_a_gateway_killed_after_it_put_a_memory_off_has_put_it_off() {
 
 /// The server has it, the outbox does not know: whoever takes over asks before it sends.
 #[test]
-fn e6_a_worker_killed_after_the_server_has_stored_stores_no_second_time() {
+fn a_worker_killed_after_the_server_has_stored_stores_no_second_time() {
     on_both(async |mut bench| {
         let mut server = OpenMemory::start().await;
         use_openmemory(&mut bench, &server);
@@ -144,9 +144,9 @@ fn e6_a_worker_killed_after_the_server_has_stored_stores_no_second_time() {
         assert_eq!(deferred["action"], "deferred", "{deferred}");
         gateway.stop().await;
         server.restart().await;
-        let (mut victim, parked) = bench.parked(WORK, "memory.flush_after_store").await;
+        let (mut victim, failpoint) = bench.stopped_at(WORK, "memory.flush_after_store").await;
         bench.consign.run(["resume", "memory"]).expect(0);
-        parked.arrived().await;
+        failpoint.reached().await;
         victim.child.kill9();
         assert_eq!(copies(&server).await, 1);
         let held = row(&bench);

@@ -1,4 +1,4 @@
-//! Somebody between a client and its gateway who changes what passes.
+//! A proxy between a client and its gateway that changes answers.
 
 use std::net::SocketAddr;
 
@@ -14,16 +14,16 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use crate::http;
 
 /// What a request said and what it was answered, to be changed: path, request, status, answer.
-pub(super) type Meddle = fn(&str, &Value, &mut u16, &mut Value);
+pub(super) type Rewrite = fn(&str, &Value, &mut u16, &mut Value);
 
 /// Listens, asks the gateway, and meddles with the answer.
-pub(super) struct Meddler {
+pub(super) struct RewritingProxy {
     pub(super) address: SocketAddr,
     task: JoinHandle<()>,
 }
 
-impl Meddler {
-    pub(super) async fn before(gateway: SocketAddr, meddle: Meddle) -> Self {
+impl RewritingProxy {
+    pub(super) async fn before(gateway: SocketAddr, meddle: Rewrite) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let pass = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| async move {
@@ -35,7 +35,7 @@ impl Meddler {
     }
 }
 
-impl Drop for Meddler {
+impl Drop for RewritingProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -43,7 +43,7 @@ impl Drop for Meddler {
 
 async fn pass(
     gateway: SocketAddr,
-    meddle: Meddle,
+    meddle: Rewrite,
     (method, uri, headers, body): (Method, Uri, HeaderMap, Bytes),
 ) -> Response<String> {
     let body = String::from_utf8(body.to_vec()).unwrap();

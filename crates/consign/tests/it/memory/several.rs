@@ -15,8 +15,8 @@ use crate::{
 
 /// How many requests each gateway gets at once.
 const EACH: usize = 20;
-/// How long a turn lasts that nobody keeps, and some.
-const TURN: Duration = Duration::from_secs(2 + 8);
+/// How long a write lock lasts that is not renewed, and some.
+const LOCK: Duration = Duration::from_secs(2 + 8);
 
 async fn store(service: &Service, text: String) -> Value {
     let at = service.address();
@@ -79,34 +79,34 @@ fn gateways_on_one_server_store_everything_once() {
     });
 }
 
-/// Who has the turn is killed in the middle of a write: the other one goes on when it has run out.
+/// The holder of the write lock is killed in the middle of a write: the other process goes on when the lock expires.
 #[test]
-fn a_gateway_killed_in_its_turn_does_not_keep_the_other() {
+fn a_gateway_killed_under_the_write_lock_does_not_keep_the_other() {
     on_both(async |mut bench| {
         let server = OpenMemory::start().await;
         use_openmemory(&mut bench, &server);
         bench.configure("gateway_budget_ms = 20000\n");
         let serve = ["serve", "--listen", "127.0.0.1:0"];
-        let (mut victim, parked) = bench.parked(&serve, "memory.after_backend").await;
+        let (mut victim, failpoint) = bench.stopped_at(&serve, "memory.after_backend").await;
         let other = bench.serve().await;
         let first = store(&victim, "The first one is never heard of.".to_owned());
         tokio::select! {
             answer = first => panic!("answered: {answer:?}"),
-            () = parked.arrived() => {}
+            () = failpoint.reached() => {}
         }
         let since = Instant::now();
         let second = async {
-            let answer = store(&other, "The second one waits for its turn.".to_owned()).await;
+            let answer = store(&other, "The second one waits for the lock.".to_owned()).await;
             (answer, since.elapsed())
         };
         let ((answer, took), ()) = tokio::join!(second, async { victim.child.kill9() });
         assert_eq!(answer["action"], "allow", "{answer}");
-        assert!(took < TURN, "{took:?}");
+        assert!(took < LOCK, "{took:?}");
         other.stop().await;
-        // A process that ends gives its turn back.
+        // A process that ends releases its write lock.
         let table = match bench.kind {
-            Kind::Postgres => "logbook.turn",
-            Kind::Sqlite => "memory_turn",
+            Kind::Postgres => "logbook.write_lock",
+            Kind::Sqlite => "memory_write_lock",
         };
         let sql = format!("SELECT coalesce(holder, 'nobody') AS holder FROM {table}");
         assert_eq!(bench.sql().await.row(&sql).await["holder"], "nobody");

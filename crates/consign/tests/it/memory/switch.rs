@@ -6,7 +6,7 @@ use consign_testkit::{OpenMemory, eventually};
 
 use crate::{
     orders::bench::Bench,
-    support::{Ran, finish},
+    support::{CommandOutput, finish},
 };
 
 /// A server that ends and comes back when a command says so.
@@ -37,7 +37,7 @@ impl Switch {
     }
 
     /// Runs a program that stops the server once and starts it again.
-    pub(crate) async fn run(&self, command: Command, server: &mut OpenMemory) -> Ran {
+    pub(crate) async fn run(&self, command: Command, server: &mut OpenMemory) -> CommandOutput {
         let running = tokio::task::spawn_blocking(move || finish(command, b""));
         self.is_asked("stop", &running).await;
         server.stop().await;

@@ -8,13 +8,17 @@ use serde_json::{Value, json};
 use super::{gateway::use_openmemory, switch::Switch};
 use crate::{
     orders::bench::on_both,
-    support::{Consign, Ran, finish},
+    support::{CommandOutput, Consign, finish},
 };
 
 const INSTALLED: &str = "CONSIGN_TEST_OPENMEMORY";
 
 /// Runs without a memory server of its own.
-pub(super) fn verify(consign: &Consign, more: &[&str], variables: &[(&str, &str)]) -> Ran {
+pub(super) fn verify(
+    consign: &Consign,
+    more: &[&str],
+    variables: &[(&str, &str)],
+) -> CommandOutput {
     let mut command = consign.command();
     command
         .env_remove(INSTALLED)
@@ -61,7 +65,7 @@ fn full_with_a_server_of_its_own_leaves_nothing_behind() {
     let consign = Consign::unmigrated();
     let own = |json: &[&str]| {
         let mut command = consign.command();
-        let installed = env::var_os(INSTALLED).expect("run scripts/test");
+        let installed = env::var_os(INSTALLED).expect("run scripts/test --all");
         command
             .args(json)
             .args(["verify", "--full", "--openmemory-dir"])
@@ -92,7 +96,7 @@ fn full_with_a_server_of_its_own_leaves_nothing_behind() {
         phases,
         [
             "stop",
-            "store, put off",
+            "store, deferred",
             "check outbox and audit",
             "start",
             "deliver",
@@ -117,7 +121,7 @@ fn full_with_a_server_of_its_own_leaves_nothing_behind() {
     assert!(last.starts_with("pass: 10 steps, 0 failed, "), "{told}");
 }
 
-/// A server that somebody else runs, on both stores, twice.
+/// A server that another party runs, on both stores, twice.
 #[test]
 fn full_with_commands_stops_and_starts_the_configured_server() {
     on_both(async |mut bench| {
@@ -172,9 +176,9 @@ fn full_with_commands_stops_and_starts_the_configured_server() {
     });
 }
 
-/// E15: what is missing fails a full gate, unless one of three switches says that it may be.
+/// What is missing fails a full gate, unless one of three switches says that it may be.
 #[test]
-fn e15_a_full_gate_wants_everything_or_a_switch() {
+fn a_full_gate_needs_every_capability_or_a_skip_switch() {
     let consign = Consign::new();
     let result = verify(&consign, &[], &[]).expect(0).json();
     assert_eq!(result["gate"]["mode"], "DEGRADED");
@@ -220,12 +224,12 @@ fn a_server_of_its_own_gets_nobody_elses_memories() {
         command.args(["--database", consign.database(), "verify", "--full"]);
         command
             .arg("--openmemory-dir")
-            .arg(env::var_os(INSTALLED).expect("run scripts/test"));
+            .arg(env::var_os(INSTALLED).expect("run scripts/test --all"));
         finish(command, b"")
     };
     let refused = run(&consign).expect(3);
     assert!(
-        refused.stderr.contains("memories of others"),
+        refused.stderr.contains("the database has other memories"),
         "{refused:#?}"
     );
     let unused = Consign::new();

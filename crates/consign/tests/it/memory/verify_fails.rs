@@ -5,23 +5,23 @@ use serde_json::{Value, json};
 
 use super::{
     gateway::use_openmemory,
-    meddler::{Meddle, Meddler},
+    meddler::{Rewrite, RewritingProxy},
     switch::Switch,
     verify::{step, steps, verify},
 };
 use crate::{
     orders::bench::{Bench, Kind},
     service::Service,
-    support::{Consign, Ran},
+    support::{CommandOutput, Consign},
 };
 
-/// Verifies a gateway that somebody meddles with.
-async fn meddled(consign: &Consign, service: &Service, meddle: Meddle) -> Value {
-    let meddler = Meddler::before(service.address(), meddle).await;
+/// Verifies a gateway behind a proxy that changes answers.
+async fn meddled(consign: &Consign, service: &Service, meddle: Rewrite) -> Value {
+    let meddler = RewritingProxy::before(service.address(), meddle).await;
     let url = format!("http://{}", meddler.address);
     let arguments = ["--patience", "1", "--gateway-url", &url];
     let run = || verify(consign, &arguments, &[]);
-    let ran: Ran = tokio::task::block_in_place(run);
+    let ran: CommandOutput = tokio::task::block_in_place(run);
     match ran.status {
         0 => ran.json(),
         _ => ran.expect(1).json(),
@@ -48,7 +48,7 @@ fn retell(told: &mut Value, change: impl FnOnce(&mut Value)) {
 }
 
 /// What somebody does, and the steps that must notice.
-const MEDDLING: &[(&str, Meddle, &[&str])] = &[
+const MEDDLING: &[(&str, Rewrite, &[&str])] = &[
     ("nothing", |_, _, _, _| {}, &[]),
     (
         "the gateway is not ready",
@@ -336,7 +336,7 @@ async fn a_memory_server_that_stays_away_fails() {
     assert_eq!(outage["reason"], "cannot_restart_container", "{result:#}");
     // Told that it is stored while nobody could store it.
     let gateway = bench.serve().await;
-    let meddler = Meddler::before(gateway.address(), |path, _, _, told| {
+    let meddler = RewritingProxy::before(gateway.address(), |path, _, _, told| {
         if path == "/memory/store" && told["action"] == "deferred" {
             told["action"] = json!("allow");
             told["ok"] = json!(true);

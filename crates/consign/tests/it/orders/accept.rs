@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use consign_testkit::{Step, eventually};
 use serde_json::{Value, json, value::RawValue};
 
-use super::bench::{Bench, broker_key, look, metric, on_both, order, place, post, post_with};
+use super::bench::{
+    Bench, broker_key, look, metric, on_both, on_one, order, place, post, post_with,
+};
 use crate::{
     http,
     service::{SOON, Service},
 };
 
-/// The body that vector Q3 of the facts is computed from, under a key.
-fn q3(key: &str) -> String {
+/// The body of the digest vector, under a key.
+fn vector_order(key: &str) -> String {
     format!(
         r#"{{"order_id":"tc-1","instrument":"USDJPY","side":"BUY","qty":0.1,"price":null,
             "time_in_force":"IOC","tags":["qa"],"trace_id":"t-1","idempotency_key":"{key}"}}"#
@@ -27,11 +29,11 @@ async fn rows(bench: &Bench) -> (i64, i64) {
 }
 
 #[test]
-fn w_101_o_01_an_order_goes_from_pending_over_sending_to_succeeded() {
+fn an_order_goes_from_pending_over_sending_to_succeeded() {
     on_both(async |bench| {
         let service = bench.serve().await;
         bench.consign.run(["pause", "orders"]).expect(0);
-        let answer = post(&service, "key-0001", &q3("key-0001")).await;
+        let answer = post(&service, "key-0001", &vector_order("key-0001")).await;
         assert_eq!(answer.status, 201, "{answer:?}\n{}", service.log());
         let body = answer.json();
         assert_eq!(body["status"], "accepted", "{body}");
@@ -88,8 +90,8 @@ fn w_101_o_01_an_order_goes_from_pending_over_sending_to_succeeded() {
 }
 
 #[test]
-fn o_02_a_repeat_gets_the_stored_result_byte_for_byte() {
-    on_both(async |bench| {
+fn a_repeat_gets_the_stored_result_byte_for_byte() {
+    on_one(async |bench| {
         let service = bench.serve().await;
         place(&service, "key-0002", &[]).await;
         bench.becomes("key-0002", "succeeded", "succeeded").await;
@@ -115,8 +117,8 @@ fn o_02_a_repeat_gets_the_stored_result_byte_for_byte() {
 }
 
 #[test]
-fn o_03_a_repeat_while_it_is_under_way_is_told_so_and_sends_nothing() {
-    on_both(async |mut bench| {
+fn a_repeat_in_progress_returns_accepted_and_sends_nothing() {
+    on_one(async |mut bench| {
         bench.set(&[
             ("broker_timeout_ms", "20000"),
             ("broker_timeout_fok_gtc_ms", "20000"),
@@ -132,7 +134,7 @@ fn o_03_a_repeat_while_it_is_under_way_is_told_so_and_sends_nothing() {
         assert_eq!(again.header("idempotency-replayed"), Some("true"));
         assert_eq!(bench.broker.send_count(), 1);
 
-        // Whoever waits is answered with the result as soon as it is there.
+        // A waiting request is answered with the result as soon as there is one.
         let body = order("key-0003", &[]);
         let waiting = post_with(&service, "key-0003", "prefer: wait=15\r\n", &body);
         let opening = async { bench.broker.tell(|manner| manner.is_open = true).await };
@@ -145,7 +147,7 @@ fn o_03_a_repeat_while_it_is_under_way_is_told_so_and_sends_nothing() {
 }
 
 #[test]
-fn o_03_fifty_at_once_are_one_order() {
+fn fifty_at_once_are_one_order() {
     on_both(async |bench| {
         let servers = [bench.serve().await, bench.serve().await];
         let body = order("key-0050", &[]);
@@ -166,8 +168,8 @@ fn o_03_fifty_at_once_are_one_order() {
 }
 
 #[test]
-fn o_04_another_body_under_the_same_key_is_a_conflict_in_every_state() {
-    on_both(async |bench| {
+fn another_body_under_the_same_key_is_a_conflict_in_every_state() {
+    on_one(async |bench| {
         let service = bench.serve().await;
         place(&service, "key-done", &[]).await;
         place(&service, "key-gone", &[Step::Reject]).await;
@@ -197,7 +199,7 @@ fn o_04_another_body_under_the_same_key_is_a_conflict_in_every_state() {
 
 /// Keys are compared byte by byte, whatever they would mean elsewhere, and are told apart at the broker.
 #[test]
-fn o_05_keys_are_only_keys() {
+fn keys_are_compared_byte_by_byte() {
     const KEYS: &[&str] = &[
         "../../../etc/passwd",
         "a/b/c/d/e",
@@ -211,7 +213,7 @@ fn o_05_keys_are_only_keys() {
         "key-0001",
         "\u{43a}\u{43b}\u{44e}\u{447}-0001",
     ];
-    on_both(async |bench| {
+    on_one(async |bench| {
         let service = bench.serve().await;
         for key in KEYS {
             place(&service, key, &[]).await;
@@ -245,8 +247,8 @@ fn o_05_keys_are_only_keys() {
 
 /// Amounts reach the broker, and the client, digit by digit: no binary fraction is on their way.
 #[test]
-fn o_06_amounts_are_rounded_to_the_grid_and_stay_exact() {
-    on_both(async |bench| {
+fn amounts_are_rounded_to_the_grid_and_stay_exact() {
+    on_one(async |bench| {
         // Dollars in yen move by 0.001, in hundredths of a lot.
         let service = bench.serve().await;
         let cases = [
@@ -288,8 +290,8 @@ fn o_06_amounts_are_rounded_to_the_grid_and_stay_exact() {
 }
 
 #[test]
-fn o_24_after_a_restart_the_answer_is_the_same() {
-    on_both(async |bench| {
+fn after_a_restart_the_answer_is_the_same() {
+    on_one(async |bench| {
         let service = bench.serve().await;
         let body = order("key-0024", &[]);
         place(&service, "key-0024", &[]).await;
@@ -313,8 +315,8 @@ pub(super) fn token(bench: &Bench, name: &str) -> (String, String) {
 }
 
 #[test]
-fn o_26_two_clients_with_the_same_key_never_meet() {
-    on_both(async |mut bench| {
+fn two_clients_with_the_same_key_have_separate_orders() {
+    on_one(async |mut bench| {
         let (first, lines) = token(&bench, "first");
         bench.configure(&lines);
         let (second, lines) = token(&bench, "second");
@@ -358,9 +360,10 @@ pub(super) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) ->
                 *slot = Some(output);
             }
         }
-        match done.iter().all(Option::is_some) {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
+        if done.iter().all(Option::is_some) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
         }
     })
     .await;

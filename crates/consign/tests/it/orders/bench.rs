@@ -2,18 +2,17 @@
 
 use std::{collections::BTreeMap, path::PathBuf, thread, time::Duration};
 
-use consign_postgres::migrate;
-use consign_testkit::{ChaosProxy, HonestBroker, Step, TestDatabase, eventually, fingerprint};
+use consign_testkit::{ChaosProxy, HonestBroker, Step, TestDatabase, eventually};
 use serde_json::{Value, json};
 
 use super::sql::Sql;
 use crate::{
     http::{self, Answer},
     service::{SOON, Service},
-    support::Consign,
+    support::{Consign, migrated_database},
 };
 
-/// How long a lease lives in these tests, unless one says otherwise.
+/// How long a lease lives in these tests, by default.
 pub(crate) const LEASE: Duration = Duration::from_millis(800);
 
 /// How much of each log is shown where a scenario fails.
@@ -25,27 +24,40 @@ pub(crate) enum Kind {
     Postgres,
 }
 
-/// Plays a scenario on both stores at once, each on a thread of its own.
+/// Plays a scenario that depends on the store, on both at once, each on a thread of its own.
 #[track_caller]
 pub(crate) fn on_both<F>(scenario: impl Fn(Bench) -> F + Sync)
 where
     F: Future<Output = ()>,
 {
-    let play = |kind: Kind| {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async { scenario(Bench::start(kind).await).await });
-    };
     thread::scope(|scope| {
         let kinds = [Kind::Sqlite, Kind::Postgres];
-        let threads = kinds.map(|kind| (kind, scope.spawn(move || play(kind))));
+        let scenario = &scenario;
+        let threads = kinds.map(|kind| (kind, scope.spawn(move || play(kind, scenario))));
         let failed = threads.map(|(kind, thread)| thread.join().is_err().then_some(kind));
         let failed: Vec<Kind> = failed.into_iter().flatten().collect();
         assert!(failed.is_empty(), "failed on {failed:?}, see above");
     });
+}
+
+/// Plays a scenario to which the store does not matter: what it needs of one are cases of the app.
+pub(crate) fn on_one<F>(scenario: impl Fn(Bench) -> F)
+where
+    F: Future<Output = ()>,
+{
+    play(Kind::Sqlite, &scenario);
+}
+
+fn play<F>(kind: Kind, scenario: &impl Fn(Bench) -> F)
+where
+    F: Future<Output = ()>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async { scenario(Bench::start(kind).await).await });
 }
 
 /// One order API on one store, with one broker.
@@ -75,7 +87,7 @@ impl Bench {
                 (consign, None, direct, None)
             }
             Kind::Postgres => {
-                let database = database().await;
+                let database = migrated_database().await;
                 let proxy = ChaosProxy::start(database.address().await).await;
                 let consign = Consign::at(&database.url_via(proxy.address()));
                 let direct = database.url().to_owned();
@@ -134,15 +146,15 @@ impl Bench {
     }
 
     /// A process that stops for ever when it first comes to this point.
-    pub(crate) async fn parked(&self, arguments: &[&str], point: &str) -> (Service, Parked) {
-        let parked = Parked::new(self);
+    pub(crate) async fn stopped_at(&self, arguments: &[&str], point: &str) -> (Service, Failpoint) {
+        let failpoint = Failpoint::new(self);
         let service = Service::start(&self.consign, arguments, |command| {
             command
-                .env("CONSIGN_PARK_AT", point)
-                .env("CONSIGN_PARK_FILE", &parked.0);
+                .env("CONSIGN_FAILPOINT", point)
+                .env("CONSIGN_FAILPOINT_FILE", &failpoint.0);
         })
         .await;
-        (service, parked)
+        (service, failpoint)
     }
 
     /// Where the database is without whatever is in between.
@@ -210,7 +222,7 @@ impl Bench {
         eventually(&what, SOON, async || self.states(key).await == wanted).await;
     }
 
-    /// How often the ledger and the outbox tell different stories; in one statement, so that it
+    /// How often the ledger and the outbox disagree; in one statement, so that it
     /// must be never, whatever is under way.
     pub(crate) async fn disagreements(&self) -> Vec<Value> {
         let sql = "SELECT l.idempotency_key, l.status AS ledger, o.status AS outbox \
@@ -229,7 +241,7 @@ impl Bench {
 }
 
 impl Drop for Bench {
-    /// What the processes said last, where the scenario failed.
+    /// The last output of the processes, where the scenario failed.
     fn drop(&mut self) {
         if !thread::panicking() {
             return;
@@ -250,17 +262,17 @@ impl Drop for Bench {
     }
 }
 
-/// A process that waits for its end.
-pub(crate) struct Parked(PathBuf);
+/// The point at which a process has stopped; the file exists once it is reached.
+pub(crate) struct Failpoint(PathBuf);
 
-impl Parked {
+impl Failpoint {
     fn new(bench: &Bench) -> Self {
         let count = std::fs::read_dir(bench.consign.folder()).unwrap().count();
-        Self(bench.consign.folder().join(format!("parked-{count}")))
+        Self(bench.consign.folder().join(format!("failpoint-{count}")))
     }
 
     /// Returns once the process has come to the point.
-    pub(crate) async fn arrived(&self) {
+    pub(crate) async fn reached(&self) {
         eventually("the process comes to the point", SOON, async || {
             self.0.exists()
         })
@@ -302,25 +314,6 @@ fn settings(broker: &HonestBroker) -> BTreeMap<&'static str, String> {
     ])
 }
 
-async fn database() -> TestDatabase {
-    let name = format!(
-        "consign_{}",
-        fingerprint(
-            crate::support::postgres_options("")
-                .migrations()
-                .into_iter()
-                .map(|m| m.sql)
-        )
-    );
-    TestDatabase::from_template(&name, async |url: &str| {
-        migrate(&crate::support::postgres_options(url))
-            .await
-            .map(drop)
-            .unwrap()
-    })
-    .await
-}
-
 /// An order as a client writes it.
 pub(crate) fn order(key: &str, steps: &[Step]) -> String {
     let tags: Vec<String> = steps.iter().map(Step::tag).collect();
@@ -355,7 +348,7 @@ pub(crate) async fn place(service: &Service, key: &str, steps: &[Step]) -> Answe
     answer
 }
 
-/// What the ledger says over HTTP.
+/// The ledger over HTTP.
 pub(crate) async fn look(service: &Service, key: &str) -> Answer {
     http::get(service.address(), &format!("/do/order/{key}")).await
 }
@@ -372,7 +365,7 @@ pub(crate) async fn metric(service: &Service, name: &str, labels: &str) -> f64 {
         .sum()
 }
 
-/// How the broker knows a key of the client `local`.
+/// The broker's form of a key of the client `local`.
 pub(crate) fn broker_key(key: &str) -> String {
     format!("local/{key}")
 }

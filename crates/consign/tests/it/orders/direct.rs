@@ -3,12 +3,12 @@
 use consign_testkit::Step;
 use serde_json::json;
 
-use super::bench::{broker_key, look, on_both, order, post};
+use super::bench::{broker_key, look, on_both, on_one, order, post};
 use crate::http;
 
 #[test]
-fn o_23_without_the_outbox_an_order_is_sent_within_its_request() {
-    on_both(async |mut bench| {
+fn without_the_outbox_an_order_is_sent_within_its_request() {
+    on_one(async |mut bench| {
         bench.set(&[("outbox_enabled", "false")]);
         let service = bench.serve().await;
         let body = order("key-0023", &[]);
@@ -56,7 +56,7 @@ fn o_23_without_the_outbox_an_order_is_sent_within_its_request() {
 }
 
 #[test]
-fn o_23_two_at_once_are_one_send() {
+fn two_direct_orders_at_once_are_one_send() {
     on_both(async |mut bench| {
         bench.set(&[("outbox_enabled", "false"), ("broker_timeout_ms", "20000")]);
         bench.broker.tell(|manner| manner.is_open = false).await;
@@ -78,7 +78,7 @@ fn o_23_two_at_once_are_one_send() {
 
 /// A server that is killed with an order under way: nobody knows what became of it, and so it says.
 #[test]
-fn o_23_a_server_killed_during_its_send_leaves_a_failure_and_no_second_send() {
+fn a_server_killed_during_its_send_leaves_a_failure_and_no_second_send() {
     on_both(async |mut bench| {
         bench.set(&[("outbox_enabled", "false")]);
         bench.broker.tell(|manner| manner.is_open = false).await;

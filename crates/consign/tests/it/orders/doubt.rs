@@ -1,14 +1,14 @@
-//! Orders that may have been executed, and whose broker or worker is gone before anybody knows.
+//! Orders that may have been executed, and whose broker or worker ended before the outcome was recorded.
 
 use consign_testkit::Step;
 
 use super::{
-    bench::{Bench, broker_key, on_both, order, place, post},
+    bench::{Bench, broker_key, on_both, on_one, order, place, post},
     kills::killed_at,
 };
 use crate::service::Service;
 
-/// A repeat is told that nobody knows.
+/// A repeat is answered that the outcome is unknown.
 async fn told_that_nobody_knows(bench: &Bench, service: &Service, key: &str, steps: &[Step]) {
     bench.becomes(key, "failed", "aborted").await;
     let replay = post(service, key, &order(key, steps)).await;
@@ -22,8 +22,8 @@ async fn told_that_nobody_knows(bench: &Bench, service: &Service, key: &str, ste
 }
 
 #[test]
-fn o_08_an_order_whose_answer_was_lost_has_not_failed_because_the_broker_is_down_since() {
-    on_both(async |mut bench| {
+fn a_lost_answer_stays_in_doubt_while_the_broker_is_down() {
+    on_one(async |mut bench| {
         bench.set(&[
             ("outbox_max_attempts", "3"),
             ("outbox_backoff_sec", "[0.1]"),
@@ -40,7 +40,7 @@ fn o_08_an_order_whose_answer_was_lost_has_not_failed_because_the_broker_is_down
 }
 
 #[test]
-fn o_08_a_worker_killed_after_its_only_send_leaves_an_order_that_may_have_been_executed() {
+fn a_worker_killed_after_its_only_send_leaves_the_order_in_doubt() {
     on_both(async |mut bench| {
         bench.set(&[("outbox_max_attempts", "1")]);
         killed_at(&bench, "key-kill", "orders.after_send").await;

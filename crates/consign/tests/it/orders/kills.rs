@@ -29,9 +29,9 @@ pub(crate) async fn killed_at(bench: &Bench, key: &str, point: &str) {
     bench.consign.run(["pause", "orders"]).expect(0);
     place(&server, key, &[]).await;
     server.stop().await;
-    let (mut victim, parked) = bench.parked(WORK, point).await;
+    let (mut victim, failpoint) = bench.stopped_at(WORK, point).await;
     bench.consign.run(["resume", "orders"]).expect(0);
-    parked.arrived().await;
+    failpoint.reached().await;
     let row = bench.outbox(key).await;
     assert_eq!(row["status"], "sending", "{point}: {row}");
     victim.child.kill9();
@@ -62,7 +62,7 @@ async fn lease_end(bench: &Bench) -> Timestamp {
 }
 
 #[test]
-fn w_103_o_08_a_worker_killed_after_its_claim_is_replaced_after_its_lease() {
+fn a_worker_killed_after_its_claim_is_replaced_after_its_lease() {
     on_both(async |mut bench| {
         bench.set(&[("outbox_lock_lease_sec", "2")]);
         killed_at(&bench, "key-0008", "orders.after_claim").await;
@@ -82,7 +82,7 @@ fn w_103_o_08_a_worker_killed_after_its_claim_is_replaced_after_its_lease() {
 }
 
 #[test]
-fn o_08_a_worker_killed_before_it_sends_is_replaced_and_sends_once() {
+fn a_worker_killed_before_it_sends_is_replaced_and_sends_once() {
     on_both(async |bench| {
         killed_at(&bench, "key-0008", "orders.before_send").await;
         assert_eq!(bench.broker.send_count(), 0);
@@ -94,7 +94,7 @@ fn o_08_a_worker_killed_before_it_sends_is_replaced_and_sends_once() {
 }
 
 #[test]
-fn o_08_a_worker_killed_after_it_sent_leads_to_a_second_send_and_one_execution() {
+fn a_worker_killed_after_its_send_leads_to_one_execution() {
     on_both(async |bench| {
         killed_at(&bench, "key-0008", "orders.after_send").await;
         let tally = bench.broker.journal().tally(&broker_key("key-0008"));
@@ -107,7 +107,7 @@ fn o_08_a_worker_killed_after_it_sent_leads_to_a_second_send_and_one_execution()
 }
 
 #[test]
-fn o_08_a_broker_that_takes_no_keys_is_asked_before_anything_is_sent_again() {
+fn a_broker_that_takes_no_keys_is_asked_before_anything_is_sent_again() {
     on_both(async |mut bench| {
         bench.set(&[("broker_takes_keys", "false")]);
         bench.broker.tell(|manner| manner.dedupes = false).await;
@@ -122,7 +122,7 @@ fn o_08_a_broker_that_takes_no_keys_is_asked_before_anything_is_sent_again() {
 }
 
 #[test]
-fn o_08_without_keys_and_queries_a_person_decides() {
+fn without_keys_and_queries_the_order_is_held() {
     on_both(async |mut bench| {
         bench.set(&[("broker_takes_keys", "false")]);
         bench.unset("broker_status_url");
@@ -135,11 +135,19 @@ fn o_08_without_keys_and_queries_a_person_decides() {
         let id = row["id"].to_string();
         let shown = bench.consign.json(["show", &id]);
         assert_eq!(shown["state"]["state"], "held", "{shown}");
-        let bare = bench.consign.run(["resolve", &id, "--delivered"]);
+        let bare = bench.consign.run(["orders", "resolve", &id, "--delivered"]);
         let said = bare.expect(3).stderr;
         assert!(said.contains("only with its result"), "{said}");
         let fill = "--fill=0.1@146.125@2030-01-01T00:00:00Z";
-        let found = ["resolve", &id, "--delivered", fill, "--order-ref", "B-17"];
+        let found = [
+            "orders",
+            "resolve",
+            &id,
+            "--delivered",
+            fill,
+            "--order-ref",
+            "B-17",
+        ];
         bench.consign.run(found).expect(0);
         bench.becomes("key-held", "succeeded", "succeeded").await;
         let row = bench.ledger("key-held").await;
@@ -159,14 +167,14 @@ fn o_08_without_keys_and_queries_a_person_decides() {
 #[test]
 fn a_server_killed_between_commit_and_reply_has_accepted_the_order_once() {
     on_both(async |bench| {
-        let (mut victim, parked) = bench.parked(SERVE, "orders.after_commit").await;
+        let (mut victim, failpoint) = bench.stopped_at(SERVE, "orders.after_commit").await;
         // The killed server must not send it as well.
         bench.consign.run(["pause", "orders"]).expect(0);
         let (head, body) = request("key-reply");
         let unanswered = http::send(victim.address(), &head, &body);
         tokio::select! {
             answer = unanswered => panic!("answered: {answer:?}"),
-            () = parked.arrived() => victim.child.kill9(),
+            () = failpoint.reached() => victim.child.kill9(),
         }
         let server = bench.serve().await;
         let again = post(&server, "key-reply", &body).await;
@@ -182,7 +190,7 @@ fn a_server_killed_between_commit_and_reply_has_accepted_the_order_once() {
 
 /// What was answered is there, and what is there is there as a whole.
 #[test]
-fn o_01_servers_killed_while_they_accept_lose_and_double_nothing() {
+fn servers_killed_while_they_accept_lose_and_double_nothing() {
     const ORDERS: usize = 60;
     const KILLS: i64 = 3;
     on_both(async |bench| {
@@ -273,7 +281,7 @@ fn request(key: &str) -> (String, String) {
 /// There is no moment between the ledger and the outbox to be killed at: at none of many kills in
 /// the middle of recording do they disagree.
 #[test]
-fn o_09_ledger_and_outbox_agree_at_every_kill() {
+fn ledger_and_outbox_agree_at_every_kill() {
     const ORDERS: usize = 90;
     const PER_KILL: usize = 9;
     on_both(async |mut bench| {
@@ -326,7 +334,7 @@ fn assert_executed_once(bench: &Bench, orders: usize) {
 
 /// Not killed: both services end in good order.
 #[test]
-fn o_25_the_end_finishes_what_is_under_way_and_claims_no_more() {
+fn a_shutdown_finishes_orders_in_flight_and_claims_no_more() {
     on_both(async |mut bench| {
         bench.set(&[
             ("outbox_concurrency", "2"),

@@ -1,4 +1,4 @@
-//! Who may speak for an order, and for how long.
+//! Leases of orders: who may settle, and for how long.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const PATIENT: &[(&str, &str)] = &[
 
 /// Also with two workers of the same name: a name is no proof of anything.
 #[test]
-fn o_13_o_15_a_worker_that_slept_past_its_lease_changes_nothing() {
+fn a_worker_that_slept_past_its_lease_changes_nothing() {
     on_both(async |mut bench| {
         bench.set(PATIENT);
         bench.configure("[worker]\nowner = \"twin\"\n");
@@ -64,7 +64,7 @@ fn o_13_o_15_a_worker_that_slept_past_its_lease_changes_nothing() {
 }
 
 #[test]
-fn o_14_a_result_that_could_not_be_recorded_is_recorded_later_and_not_sent_again() {
+fn a_result_that_could_not_be_recorded_is_recorded_later_and_not_sent_again() {
     on_both(async |mut bench| {
         bench.set(PATIENT);
         bench.set(&[("outbox_lock_lease_sec", "30")]);
@@ -98,7 +98,7 @@ fn o_14_a_result_that_could_not_be_recorded_is_recorded_later_and_not_sent_again
 }
 
 #[test]
-fn o_16_an_order_that_kills_its_workers_is_aborted_in_the_end() {
+fn an_order_that_kills_its_workers_is_aborted_in_the_end() {
     const ATTEMPTS: usize = 3;
     on_both(async |mut bench| {
         bench.set(&[("outbox_max_attempts", "3")]);
@@ -115,8 +115,8 @@ fn o_16_an_order_that_kills_its_workers_is_aborted_in_the_end() {
             "127.0.0.1:0",
         ];
         for _ in 0..ATTEMPTS {
-            let (mut victim, parked) = bench.parked(&work, "orders.after_claim").await;
-            parked.arrived().await;
+            let (mut victim, failpoint) = bench.stopped_at(&work, "orders.after_claim").await;
+            failpoint.reached().await;
             victim.child.kill9();
         }
         let heir = bench.work().await;
@@ -131,7 +131,7 @@ fn o_16_an_order_that_kills_its_workers_is_aborted_in_the_end() {
 }
 
 #[test]
-fn o_17_an_order_that_takes_three_leases_keeps_its_owner() {
+fn an_order_that_takes_three_leases_keeps_its_owner() {
     on_both(async |mut bench| {
         bench.set(PATIENT);
         let owner = bench.serve().await;
@@ -147,7 +147,7 @@ fn o_17_an_order_that_takes_three_leases_keeps_its_owner() {
 }
 
 #[test]
-fn o_17_no_more_is_claimed_than_is_sent() {
+fn claims_no_more_than_its_free_slots() {
     on_both(async |mut bench| {
         bench.set(PATIENT);
         let slow = Step::Slow(LEASE / 4);

@@ -17,7 +17,7 @@ async fn age(bench: &Bench, column: &str, hours: i64) {
 }
 
 #[test]
-fn o_19_an_order_that_waited_too_long_is_not_sent() {
+fn an_order_that_waited_too_long_is_not_sent() {
     on_both(async |mut bench| {
         bench.set(&[("order_max_age_sec", "60")]);
         let service = bench.serve().await;
@@ -37,7 +37,7 @@ fn o_19_an_order_that_waited_too_long_is_not_sent() {
 }
 
 #[test]
-fn o_19_a_purge_forgets_what_is_over_and_nothing_that_is_alive() {
+fn a_purge_removes_expired_keys_and_no_live_ones() {
     on_both(async |bench| {
         let service = bench.serve().await;
         place(&service, "key-done", &[]).await;

@@ -2,7 +2,7 @@
 
 use super::{
     accept::token,
-    bench::{metric, on_both, order, post, post_with},
+    bench::{metric, on_one, order, post, post_with},
 };
 use crate::{http::Answer, service::Service};
 
@@ -19,8 +19,8 @@ fn is_refused(answer: &Answer) -> bool {
 }
 
 #[test]
-fn o_21_a_burst_is_let_through_and_the_next_call_is_not() {
-    on_both(async |mut bench| {
+fn a_burst_passes_and_the_next_call_is_limited() {
+    on_one(async |mut bench| {
         bench.set(&[("rl_rate_per_min", "60"), ("rl_burst", "5")]);
         let service = bench.serve().await;
         let started = std::time::Instant::now();
@@ -68,8 +68,8 @@ fn o_21_a_burst_is_let_through_and_the_next_call_is_not() {
 }
 
 #[test]
-fn o_21_every_client_has_limits_of_its_own() {
-    on_both(async |mut bench| {
+fn every_client_has_limits_of_its_own() {
+    on_one(async |mut bench| {
         bench.set(&[
             ("rl_rate_per_min", "1"),
             ("rl_burst", "2"),
@@ -95,8 +95,8 @@ fn o_21_every_client_has_limits_of_its_own() {
 }
 
 #[test]
-fn o_21_a_day_has_so_many_calls_also_after_a_restart() {
-    on_both(async |mut bench| {
+fn the_daily_quota_survives_a_restart() {
+    on_one(async |mut bench| {
         bench.set(&[("daily_quota", "7")]);
         let service = bench.serve().await;
         let place = async |service: &Service, number: u32| {
@@ -112,9 +112,10 @@ fn o_21_a_day_has_so_many_calls_also_after_a_restart() {
         let service = bench.serve().await;
         for number in 4..20 {
             let answer = place(&service, number).await;
-            match is_refused(&answer) {
-                true => break,
-                false => accepted += u32::from(answer.status == 201),
+            if is_refused(&answer) {
+                break;
+            } else {
+                accepted += u32::from(answer.status == 201)
             }
         }
         assert!((4..=7).contains(&accepted), "{accepted} of 7");

@@ -1,4 +1,4 @@
-//! Databases that somebody, or something, has had their hands in.
+//! Databases that were changed by hand.
 
 use consign_testkit::{Step, eventually};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const WORK: &[&str] = &[
     "127.0.0.1:0",
 ];
 
-/// An order that is accepted while nobody may send it.
+/// An order that is accepted while no worker may send it.
 async fn waiting(bench: &Bench, key: &str) -> Service {
     let service = bench.serve().await;
     bench.consign.run(["pause", "orders"]).expect(0);
@@ -26,7 +26,7 @@ async fn waiting(bench: &Bench, key: &str) -> Service {
 }
 
 #[test]
-fn w_105_o_09_what_the_ledger_knows_to_have_succeeded_is_not_sent() {
+fn an_order_recorded_as_succeeded_is_not_sent() {
     on_both(async |bench| {
         let service = waiting(&bench, "key-0105").await;
         let confirm = r#"UPDATE idempo_ledger SET status = 'succeeded', http_status = 200,
@@ -49,7 +49,7 @@ fn w_105_o_09_what_the_ledger_knows_to_have_succeeded_is_not_sent() {
 }
 
 #[test]
-fn o_09_what_the_ledger_knows_to_have_failed_is_not_sent() {
+fn an_order_recorded_as_failed_is_not_sent() {
     on_both(async |bench| {
         let service = waiting(&bench, "key-fail").await;
         let fail = r#"UPDATE idempo_ledger SET status = 'failed', http_status = 503,
@@ -66,7 +66,7 @@ fn o_09_what_the_ledger_knows_to_have_failed_is_not_sent() {
 }
 
 #[test]
-fn o_12_an_order_whose_key_belongs_to_another_is_not_sent() {
+fn an_order_whose_key_belongs_to_another_is_not_sent() {
     on_both(async |bench| {
         let service = waiting(&bench, "key-0012").await;
         let change = "UPDATE idempo_ledger SET request_digest = 'sha256:another'";
@@ -89,7 +89,7 @@ fn o_12_an_order_whose_key_belongs_to_another_is_not_sent() {
 }
 
 #[test]
-fn o_12_an_order_without_a_ledger_is_not_sent() {
+fn an_order_without_a_ledger_is_not_sent() {
     on_both(async |bench| {
         let service = waiting(&bench, "key-gone").await;
         assert_eq!(bench.sql().await.run("DELETE FROM idempo_ledger").await, 1);
@@ -104,7 +104,7 @@ fn o_12_an_order_without_a_ledger_is_not_sent() {
     });
 }
 
-/// Changes a stored message, which the database does not let anybody do by mistake.
+/// Changes a stored message, which the database prevents by triggers.
 async fn corrupt(bench: &Bench, sql: &mut Sql) {
     let how = match bench.kind {
         Kind::Postgres => {
@@ -120,7 +120,7 @@ async fn corrupt(bench: &Bench, sql: &mut Sql) {
 }
 
 #[test]
-fn o_11_a_stored_request_that_cannot_be_read_is_aborted_at_once() {
+fn a_stored_request_that_cannot_be_read_is_aborted_at_once() {
     on_both(async |bench| {
         let service = waiting(&bench, "key-0011").await;
         corrupt(&bench, &mut bench.sql().await).await;
@@ -138,7 +138,7 @@ fn o_11_a_stored_request_that_cannot_be_read_is_aborted_at_once() {
     });
 }
 
-/// The statements of seed 002, section 7, as printed.
+/// The specification's manual statements, as printed.
 const COUNT: &str = "SELECT status, count(*) FROM outbox_orders GROUP BY 1";
 const RELEASE: &str = "UPDATE outbox_orders
    SET status='pending', locked_by=NULL, locked_at=NULL
@@ -179,7 +179,7 @@ fn status_and_count(row: &Value) -> (String, i64) {
 }
 
 /// SQLite understands neither `now()` nor `interval`; there it is `consign requeue`, and leases that
-/// nobody has to release.
+/// need no release.
 #[test]
 fn an_aborted_order_is_requeued_as_printed() {
     on_both(async |bench| {
@@ -229,9 +229,9 @@ fn void_locks_are_released_as_printed_and_live_ones_are_not() {
         sql.run(past).await;
         place(&server, "key-void", &[]).await;
         server.stop().await;
-        let (mut victim, parked) = bench.parked(WORK, "orders.after_claim").await;
+        let (mut victim, failpoint) = bench.stopped_at(WORK, "orders.after_claim").await;
         bench.consign.run(["resume", "orders"]).expect(0);
-        parked.arrived().await;
+        failpoint.reached().await;
         victim.child.kill9();
         sql.run(&clock).await;
 

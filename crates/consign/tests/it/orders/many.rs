@@ -17,7 +17,7 @@ const ORDERS: usize = 500;
 const SENDS_PER_KILL: usize = 25;
 
 #[test]
-fn o_18_eight_workers_and_five_hundred_orders_under_random_kills() {
+fn eight_workers_send_five_hundred_orders_once_under_random_kills() {
     on_both(async |mut bench| {
         bench.set(&[
             ("outbox_lock_lease_sec", "1.5"),

@@ -3,10 +3,10 @@
 use consign_testkit::{Step, eventually};
 use serde_json::Value;
 
-use super::bench::{Bench, on_both, post_with};
+use super::bench::{Bench, on_both, on_one, post_with};
 use crate::{http, service::SOON};
 
-/// Everything that is nobody's business: each contains this.
+/// Every secret: each contains this.
 const SECRET: &str = "s3cret";
 
 const KEY: &str = "s3cret-key-0022";
@@ -35,7 +35,7 @@ pub(super) fn settings(bench: &mut Bench) -> String {
 }
 
 #[test]
-fn o_22_keys_bodies_and_secrets_are_in_no_log_metric_or_error() {
+fn keys_bodies_and_secrets_are_in_no_log_metric_or_error() {
     on_both(async |mut bench| {
         let token = settings(&mut bench);
         let service = bench.serve().await;
@@ -90,8 +90,8 @@ fn o_22_keys_bodies_and_secrets_are_in_no_log_metric_or_error() {
 
 /// The key is part of the address that is asked, and addresses are what errors of HTTP clients tell.
 #[test]
-fn o_22_a_broker_that_cannot_be_asked_does_not_make_the_key_public() {
-    on_both(async |mut bench| {
+fn a_failed_status_query_does_not_log_the_key() {
+    on_one(async |mut bench| {
         bench.configure("[log]\nfilter = \"trace,sqlx=info\"\n");
         bench.set(&[("broker_takes_keys", "false")]);
         let service = bench.serve().await;
@@ -134,7 +134,7 @@ pub(super) fn assert_no_secrets(what: &str, text: &str, token: &str) {
     }
 }
 
-/// Seed 002, section 8, with underscores for dots and seconds for milliseconds.
+/// With underscores for dots and seconds for milliseconds.
 const NAMES: &[&str] = &[
     "outbox_claimed_total",
     "outbox_processed_total",
@@ -144,8 +144,8 @@ const NAMES: &[&str] = &[
 ];
 
 #[test]
-fn o_22_every_metric_of_the_protocol_is_there() {
-    on_both(async |bench| {
+fn every_metric_of_the_specification_is_exported() {
+    on_one(async |bench| {
         let service = bench.serve().await;
         super::bench::place(&service, "key-0022", &[Step::Refuse(503)]).await;
         bench.becomes("key-0022", "succeeded", "succeeded").await;

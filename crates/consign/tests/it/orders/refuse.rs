@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::bench::{Bench, on_both, order, post};
+use super::bench::{Bench, on_one, order, post};
 use crate::{http, service::Service};
 
 async fn raw(service: &Service, headers: &str, body: &str) -> http::Answer {
@@ -21,8 +21,8 @@ async fn is_untouched(bench: &Bench) {
 }
 
 #[test]
-fn o_05_the_key_is_checked_before_anything_is_written() {
-    on_both(async |bench| {
+fn the_key_is_checked_before_anything_is_written() {
+    on_one(async |bench| {
         let service = bench.serve().await;
         let missing = raw(&service, "", &order("key-0005", &[])).await;
         assert_eq!(missing.status, 400, "{missing:?}");
@@ -101,8 +101,8 @@ fn wrong_bodies() -> Vec<(String, &'static str)> {
 }
 
 #[test]
-fn o_06_what_is_no_order_is_refused_with_every_bad_field() {
-    on_both(async |bench| {
+fn an_invalid_order_is_rejected_with_every_invalid_field() {
+    on_one(async |bench| {
         let service = bench.serve().await;
         for (body, field) in wrong_bodies() {
             let answer = post(&service, "key-0006", &body).await;

@@ -3,7 +3,7 @@
 use consign_testkit::Step;
 
 use super::{
-    bench::{on_both, post_with},
+    bench::{on_one, post_with},
     privacy::{assert_no_secrets, order, settings},
 };
 use crate::{
@@ -12,8 +12,8 @@ use crate::{
 };
 
 #[test]
-fn o_22_an_order_is_a_span_its_sends_are_spans_and_none_tells_a_secret() {
-    on_both(async |mut bench| {
+fn orders_and_sends_are_spans_without_secrets() {
+    on_one(async |mut bench| {
         let collector = Collector::start().await;
         let token = settings(&mut bench);
         let endpoint = format!("http://{}", collector.address());

@@ -11,7 +11,7 @@ use std::{
 use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// What a span says; ids in hexadecimal.
+/// The fields of a span; ids in hexadecimal.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     pub(crate) trace: String,

@@ -4,7 +4,7 @@
 use consign_testkit::{Step, eventually};
 use serde_json::json;
 
-use super::desk::{attempts, becomes, pay, shown, use_rail};
+use super::fixture::{attempts, becomes, pay, shown, use_rail};
 use crate::{
     orders::bench::on_both,
     service::{SOON, Service},
@@ -12,10 +12,10 @@ use crate::{
 
 const WORK: &[&str] = &["--queue", "payments"];
 
-/// P-06, P-10, P-16: whoever takes over asks the rail first. What it has is not sent again, what it
+/// The worker that takes over probes the rail first. What it has is not sent again, what it
 /// has not is; and the rail sees one reference throughout.
 #[test]
-fn p_16_after_a_kill_the_rail_is_asked_and_nothing_is_paid_twice() {
+fn after_a_kill_the_rail_is_asked_and_nothing_is_paid_twice() {
     on_both(async |mut bench| {
         use_rail(&mut bench, "");
         let server = Service::serve(&bench.consign).await;
@@ -49,10 +49,10 @@ fn p_16_after_a_kill_the_rail_is_asked_and_nothing_is_paid_twice() {
     });
 }
 
-/// P-16: the rail has it, and the database is away. What the rail said is kept until it can be
+/// The rail has it, and the database is away. What the rail said is kept until it can be
 /// recorded; the payment is neither sent nor asked about again.
 #[test]
-fn p_16_a_database_that_is_away_after_the_rail_said_yes_costs_no_second_dispatch() {
+fn a_database_outage_after_rail_success_causes_no_second_dispatch() {
     on_both(async |mut bench| {
         use_rail(&mut bench, "");
         let service = Service::serve(&bench.consign).await;
@@ -104,9 +104,9 @@ fn the_end_finishes_what_a_rail_has_and_claims_no_more() {
     });
 }
 
-/// P-08 by hand: a worker that is gone, and nobody who claims.
+/// The worker is gone and no other worker claims.
 #[test]
-fn p_08_repair_by_hand_gives_back_what_a_dead_worker_held() {
+fn repair_by_command_requeues_payments_of_a_dead_worker() {
     on_both(async |mut bench| {
         use_rail(&mut bench, "");
         let mut server = Service::serve(&bench.consign).await;

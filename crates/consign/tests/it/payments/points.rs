@@ -3,7 +3,7 @@
 
 use consign_testkit::Step;
 
-use super::desk::{attempts, becomes, pay, shown, use_rail};
+use super::fixture::{attempts, becomes, pay, shown, use_rail};
 use crate::{
     orders::bench::{Bench, on_both},
     service::Service,
@@ -23,9 +23,9 @@ async fn killed_at(bench: &Bench, point: &str, steps: &[Step]) -> String {
     bench.consign.run(["pause", "payments"]).expect(0);
     let id = pay(&server, 1, steps).await;
     server.stop().await;
-    let (mut victim, parked) = bench.parked(WORK, point).await;
+    let (mut victim, failpoint) = bench.stopped_at(WORK, point).await;
     bench.consign.run(["resume", "payments"]).expect(0);
-    parked.arrived().await;
+    failpoint.reached().await;
     victim.child.kill9();
     id
 }
@@ -54,7 +54,7 @@ const TWICE: &[&str] = &["ZOMBIE_REQUEUE", "DISPATCHED"];
 
 /// Nothing was said to begin, so there is nothing to ask.
 #[test]
-fn p_10_a_worker_killed_after_its_claim_has_sent_nothing() {
+fn a_worker_killed_after_its_claim_has_sent_nothing() {
     on_both(async |mut bench| {
         use_rail(&mut bench, "");
         let id = killed_at(&bench, "payments.before_begin", &[]).await;
@@ -65,7 +65,7 @@ fn p_10_a_worker_killed_after_its_claim_has_sent_nothing() {
 
 /// It might have been sent: the rail is asked, has not got it, and gets it once.
 #[test]
-fn p_16_a_worker_killed_between_begin_and_send_is_asked_about_and_sent_once() {
+fn a_worker_killed_between_begin_and_send_is_asked_about_and_sent_once() {
     on_both(async |mut bench| {
         use_rail(&mut bench, "");
         let id = killed_at(&bench, "payments.before_send", &[]).await;
@@ -76,7 +76,7 @@ fn p_16_a_worker_killed_between_begin_and_send_is_asked_about_and_sent_once() {
 
 /// The rail has paid, and nobody wrote it down: asked, not sent again, by a rail that would pay twice.
 #[test]
-fn p_16_a_worker_killed_after_the_rail_has_paid_pays_no_second_time() {
+fn a_worker_killed_after_the_rail_has_paid_pays_no_second_time() {
     on_both(async |mut bench| {
         use_rail(&mut bench, "");
         bench.broker.tell(|manner| manner.dedupes = false).await;
@@ -88,7 +88,7 @@ fn p_16_a_worker_killed_after_the_rail_has_paid_pays_no_second_time() {
 
 /// The same where the rail's reply was lost as well.
 #[test]
-fn p_16_a_worker_killed_after_a_lost_reply_pays_no_second_time() {
+fn a_worker_killed_after_a_lost_reply_pays_no_second_time() {
     on_both(async |mut bench| {
         use_rail(&mut bench, "");
         bench.broker.tell(|manner| manner.dedupes = false).await;
@@ -101,7 +101,7 @@ fn p_16_a_worker_killed_after_a_lost_reply_pays_no_second_time() {
 
 /// What is written down is written down.
 #[test]
-fn p_16_a_worker_killed_after_the_commit_leaves_nothing_to_do() {
+fn a_worker_killed_after_the_commit_has_settled() {
     on_both(async |mut bench| {
         use_rail(&mut bench, "");
         bench.broker.tell(|manner| manner.dedupes = false).await;
@@ -113,17 +113,17 @@ fn p_16_a_worker_killed_after_the_commit_leaves_nothing_to_do() {
 
 /// A server killed between commit and reply has taken the payment once.
 #[test]
-fn p_18_a_server_killed_before_its_answer_has_taken_the_payment_once() {
+fn a_server_killed_before_its_response_accepts_the_payment_once() {
     on_both(async |mut bench| {
         use_rail(&mut bench, "");
         let serve = &["serve", "--listen", "127.0.0.1:0"];
-        let (mut victim, parked) = bench.parked(serve, "payments.taken").await;
+        let (mut victim, failpoint) = bench.stopped_at(serve, "payments.taken").await;
         bench.consign.run(["pause", "payments"]).expect(0);
-        let body = super::desk::payment(1, &[]).to_string();
+        let body = super::fixture::payment(1, &[]).to_string();
         let unanswered = crate::http::try_post(victim.address(), "/v1/payments", &body);
         tokio::select! {
             answer = unanswered => panic!("answered: {answer:?}"),
-            () = parked.arrived() => victim.child.kill9(),
+            () = failpoint.reached() => victim.child.kill9(),
         }
         let server = Service::serve(&bench.consign).await;
         let again = crate::http::post(server.address(), "/v1/payments", &body).await;

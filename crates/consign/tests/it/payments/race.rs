@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use consign_testkit::eventually_some;
 use serde_json::{Value, json};
 
-use super::desk::{attempts, becomes, pay, shown};
+use super::fixture::{attempts, becomes, pay, shown};
 use crate::{
     http::{self, Answer},
     orders::bench::on_both,
@@ -29,10 +29,10 @@ async fn complete(at: SocketAddr, lease: &Value, id: &str, reference: &str) -> A
     http::post(at, &path, &body.to_string()).await
 }
 
-/// P-06: A stalls, B claims, A wakes up, all under the same name and each at a server of its own.
+/// A stalls, B claims, A wakes up, all under the same name and each at a server of its own.
 /// A is refused and its word kept; B is told to ask; the payment has one dispatch.
 #[test]
-fn p_06_whoever_lost_the_lease_is_refused_and_its_word_is_kept() {
+fn a_lost_lease_is_refused_and_its_late_result_is_recorded() {
     on_both(async |mut bench| {
         bench.configure("[payments]\nrail = \"none\"\n");
         let first = Service::serve(&bench.consign).await;
@@ -76,7 +76,7 @@ fn p_06_whoever_lost_the_lease_is_refused_and_its_word_is_kept() {
     });
 }
 
-/// H1: a success that came too late is on record, so whoever claims next is told to ask, also after
+/// A success that came too late is on record, so whoever claims next is told to ask, also after
 /// a lease that presumed nothing.
 #[test]
 fn a_late_success_puts_the_next_claim_in_doubt() {

@@ -3,15 +3,15 @@
 use consign_testkit::Step;
 use serde_json::json;
 
-use super::desk::{attempts, becomes, codes, pay, use_rail};
+use super::fixture::{attempts, becomes, codes, pay, use_rail};
 use crate::{
-    orders::bench::{metric, on_both},
+    orders::bench::{metric, on_one},
     service::Service,
 };
 
-/// P-15, P-16: what a rail does, what is recorded about it, and how often it was sent.
+/// What a rail does, what is recorded about it, and how often it was sent.
 #[test]
-fn p_15_every_answer_of_a_rail_comes_to_what_it_means() {
+fn every_rail_answer_maps_to_its_outcome() {
     type Case<'a> = (&'a [Step], &'a str, &'a [&'a str], usize, usize);
     let table: &[Case<'_>] = &[
         (&[], "DISPATCHED", &[""], 1, 1),
@@ -58,7 +58,7 @@ fn p_15_every_answer_of_a_rail_comes_to_what_it_means() {
             1,
         ),
     ];
-    on_both(async |mut bench| {
+    on_one(async |mut bench| {
         use_rail(&mut bench, "concurrency = 20");
         let service = Service::serve(&bench.consign).await;
         let mut ids = Vec::new();
@@ -83,10 +83,10 @@ fn p_15_every_answer_of_a_rail_comes_to_what_it_means() {
     });
 }
 
-/// P-17: paid under no reference, and under one that another payment has.
+/// Paid under no reference, and under one that another payment has.
 #[test]
-fn p_17_without_a_reference_a_payment_is_held_and_a_reused_one_is_told() {
-    on_both(async |mut bench| {
+fn a_missing_reference_holds_and_a_reused_one_raises_an_alarm() {
+    on_one(async |mut bench| {
         use_rail(&mut bench, "");
         let service = Service::serve(&bench.consign).await;
         let nameless = pay(&service, 1, &[Step::Nothing]).await;

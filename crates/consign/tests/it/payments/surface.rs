@@ -1,15 +1,15 @@
 //! Payments as operators see them: from nothing, by command, by signal, and with few rights.
 
-use consign_testkit::{TestDatabase, eventually};
+use consign_testkit::eventually;
 use serde_json::{Value, json};
 
-use super::desk::{TENANT, pay, payment};
+use super::fixture::{TENANT, pay, payment};
 use crate::{
     http,
     orders::sql::Sql,
     roles::Login,
     service::{SOON, Service},
-    support::Consign,
+    support::{Consign, migrated_database},
 };
 
 fn state(consign: &Consign, id: &str) -> Value {
@@ -106,7 +106,10 @@ async fn moved(consign: &Consign, done: &str, held: &str) {
         consign.run(arguments).expect(exit).stdout
     };
     let told = run("requeue", done, &[], 1);
-    assert!(told.contains("only failed ones can be requeued"), "{told}");
+    assert!(
+        told.contains("only failed payments can be requeued"),
+        "{told}"
+    );
     run("hold", done, &[], 1);
     run("release", TENANT, &[], 4);
     let told = run("release", held, &["--dry-run"], 0);
@@ -135,9 +138,8 @@ async fn payments_work_from_nothing_on_sqlite_and_every_command_about_them() {
 
 #[tokio::test]
 async fn payments_work_from_nothing_on_postgresql_and_every_command_about_them() {
-    let database = TestDatabase::create(async |_| {}).await;
+    let database = migrated_database().await;
     let consign = Consign::at(database.url());
-    consign.run(["migrate"]).expect(0);
     consign.configure("[payments]\nrail = \"simulated\"\n");
     walk(&consign).await;
 }
@@ -145,20 +147,19 @@ async fn payments_work_from_nothing_on_postgresql_and_every_command_about_them()
 /// A rail that pretends must not take what workers in SQL are to pay.
 #[tokio::test]
 async fn a_shared_database_is_left_to_its_workers_until_somebody_names_a_rail() {
-    let database = TestDatabase::create(async |_| {}).await;
+    let database = migrated_database().await;
     let consign = Consign::at(database.url());
-    consign.run(["migrate"]).expect(0);
     let service = Service::serve(&consign).await;
     let id = pay(&service, 1, &[]).await;
     let mut sql = Sql::connect(database.url()).await;
     let claimed = sql
         .row("SELECT outbox_id FROM claim_outbox_batch(10, 'psql', 60)")
         .await;
-    assert_eq!(claimed["outbox_id"], json!(id), "nobody else took it");
+    assert_eq!(claimed["outbox_id"], json!(id), "no other worker took it");
     let queues = consign.json(["queues", "show", "payments"]);
     assert_eq!(queues["policy"]["attempts_max"], 20, "{queues}");
     service.stop().await;
-    // What somebody set in the database stays, while the configuration says nothing.
+    // A setting in the database stays while the configuration has none.
     let set = ["queues", "set", "payments", "--attempts", "7"];
     consign.run(set).expect(0);
     Service::serve(&consign).await.stop().await;
@@ -188,9 +189,9 @@ async fn the_policy_of_payments_changes_by_signal_and_the_rest_is_named() {
     service.stop().await;
 }
 
-/// P-23, P-11: what cannot work is refused at start, by name, and nothing is touched.
+/// What cannot work is refused at start, by name, and nothing is touched.
 #[test]
-fn p_23_impossible_payments_are_refused_before_anything_is_touched() {
+fn impossible_settings_are_rejected_at_start() {
     let consign = Consign::unmigrated();
     let http = "rail = \"http\"\nrail_url = \"http://127.0.0.1:1/p\"\n";
     let status = "rail_status_url = \"http://127.0.0.1:1/p\"\n";
@@ -225,14 +226,13 @@ fn p_23_impossible_payments_are_refused_before_anything_is_touched() {
 
 #[tokio::test]
 async fn a_worker_dispatches_payments_with_its_roles_alone() {
-    let database = TestDatabase::create(async |_| {}).await;
+    let database = migrated_database().await;
     let owner = Consign::at(database.url());
-    owner.run(["migrate"]).expect(0);
     let login = Login::make(&database, "consign_worker").await;
     let consign = Consign::at(&login.url());
     consign.configure("");
     let service = Service::work(&consign, &[]).await;
-    let told = "no payments are taken or sent here: that needs the role symphony_executor";
+    let told = "the app payments is not served: that needs the role symphony_executor";
     service.logs(told).await;
     service.stop().await;
     login.grant("symphony_executor").await;
@@ -247,7 +247,7 @@ async fn a_worker_dispatches_payments_with_its_roles_alone() {
 
     consign.configure("[payments]\nconcurrency = 9\n");
     let ran = consign.run(["work"]).expect(5);
-    let told = "queue payments is not as [payments] says";
+    let told = "queue payments differs from [payments]";
     assert!(ran.stderr.contains(told), "{ran:#?}");
     login.remove().await;
 }
@@ -282,12 +282,11 @@ VALUES ('00000000-0000-4000-8000-000000000003', 'i3', 'bank-a', 3, 'k', 'PAYMENT
         '{"amount_minor": 5, "currency_code": "ZMW", "destination": "x"}');
 "#;
 
-/// P-21 by command: shown first, then done, and nothing the second time.
+/// A dry run first, then the import, and nothing the second time.
 #[tokio::test]
-async fn p_21_former_tables_are_taken_over_once() {
-    let database = TestDatabase::create(async |_| {}).await;
+async fn former_tables_are_imported_once() {
+    let database = migrated_database().await;
     let consign = Consign::at(database.url());
-    consign.run(["migrate"]).expect(0);
     let mut sql = Sql::connect(database.url()).await;
     sql.run(FORMER).await;
     let import = |more: &[&str]| {
@@ -313,7 +312,7 @@ async fn p_21_former_tables_are_taken_over_once() {
     );
     let again = import(&["--yes"]);
     assert_eq!(again["report"]["already_here"], 3, "{again}");
-    // Somebody had not stopped the former relayer.
+    // The former relayer was not stopped.
     sql.run(
         "INSERT INTO former.payment_outbox_attempts (outbox_id, instruction_id, participant_id, sequence_id,
              idempotency_key, rail_type, payload, attempt_no, state, rail_reference)
@@ -340,9 +339,8 @@ async fn p_21_former_tables_are_taken_over_once() {
 /// Whoever sends a payment on its way again is told if somebody says that it was paid.
 #[tokio::test]
 async fn a_release_and_a_requeue_warn_of_evidence() {
-    let database = TestDatabase::create(async |_| {}).await;
+    let database = migrated_database().await;
     let consign = Consign::at(database.url());
-    consign.run(["migrate"]).expect(0);
     let mut sql = Sql::connect(database.url()).await;
     sql.run(
         "SELECT consign.enqueue_payment_outbox('i', 'bank-a', 'k' || n, 'PAYMENT', '{}') FROM generate_series(1, 2) n",
@@ -352,7 +350,7 @@ async fn a_release_and_a_requeue_warn_of_evidence() {
     sql.run(
         "CREATE TABLE public.lost AS SELECT outbox_id, lease_token FROM consign.claim_outbox_batch(1, 'worker-7', 1);
          UPDATE consign.lease SET expires_at = claimed_at;
-         SELECT consign.witness_outbox_attempt(outbox_id, lease_token, 'worker-7', 'DISPATCHED', 'rail-4711') FROM public.lost;
+         SELECT consign.record_late_outbox_attempt(outbox_id, lease_token, 'worker-7', 'DISPATCHED', 'rail-4711') FROM public.lost;
          SELECT consign.repair_expired_leases(10, 'me')",
     )
     .await;
@@ -377,5 +375,5 @@ async fn a_release_and_a_requeue_warn_of_evidence() {
     }
     consign.run(hold).expect(0);
     let told = consign.run(["payments", "release", "1"]).expect(0).stderr;
-    assert!(told.contains("warning: worker-7 says"), "{told}");
+    assert!(told.contains("warning: worker-7 reported"), "{told}");
 }

@@ -1,21 +1,21 @@
-//! Notification wakes whoever dispatches; polling is the safety net.
+//! A notification wakes the worker; polling is the safety net.
 
 use std::cell::Cell;
 
 use consign_testkit::eventually;
 use sqlx::postgres::PgListener;
 
-use super::desk::{becomes, pay, payment};
+use super::fixture::{becomes, pay, payment};
 use crate::{
     http,
     orders::bench::{Bench, Kind, on_both},
     service::{SOON, Service},
 };
 
-/// P-14: a new payment notifies with an empty payload, a repeat does not; and a worker that nobody
+/// A new payment notifies with an empty payload, a repeat does not; and a worker that nobody
 /// can wake dispatches all the same.
 #[test]
-fn p_14_a_payment_wakes_and_polling_is_the_safety_net() {
+fn a_payment_notifies_and_polling_covers_lost_notifications() {
     on_both(async |mut bench| {
         bench.configure("[database]\npooler = \"transaction\"\n[payments]\nrail = \"simulated\"\n");
         let service = Service::serve(&bench.consign).await;
@@ -39,7 +39,7 @@ fn p_14_a_payment_wakes_and_polling_is_the_safety_net() {
             }
             // The repeat lies before the second payment: its notification would have come by now.
             let more = listener.next_buffered();
-            assert!(more.is_none(), "a repeat notifies nobody");
+            assert!(more.is_none(), "a repeat does not notify");
         }
         for id in [&first, &second] {
             becomes(&bench, id, "DISPATCHED").await;
@@ -64,10 +64,10 @@ async fn cut_listeners(bench: &Bench) -> i64 {
     bench.eye().await.number(cut).await
 }
 
-/// P-14: the connection that waits for notifications is cut in mid-run, and again whenever it comes
+/// The connection that waits for notifications is cut in mid-run, and again whenever it comes
 /// back; polling dispatches all the same.
 #[test]
-fn p_14_with_the_listener_cut_polling_still_dispatches() {
+fn with_the_listener_cut_polling_still_dispatches() {
     on_both(async |mut bench| {
         bench.configure("[payments]\nrail = \"simulated\"\n");
         let service = Service::serve(&bench.consign).await;
@@ -85,7 +85,7 @@ fn p_14_with_the_listener_cut_polling_still_dispatches() {
             std::future::pending::<()>().await
         };
         let paying = async {
-            eventually("somebody listened", SOON, async || {
+            eventually("a connection listened", SOON, async || {
                 bench.kind == Kind::Sqlite || cuts.get() > 0
             })
             .await;

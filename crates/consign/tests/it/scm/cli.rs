@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{first, open_team, repository::Git};
 use crate::{
-    orders::bench::{Kind, on_both},
+    orders::bench::{Kind, on_both, on_one},
     support::{Consign, finish},
 };
 
@@ -76,7 +76,7 @@ fn a_repository_is_added_read_and_consumed() {
 /// Every failure has its code and its exit code, and tells what to do.
 #[test]
 fn what_goes_wrong_is_told_with_its_code() {
-    on_both(async |bench| {
+    on_one(async |bench| {
         let refused = |arguments: &[&str], exit: i32| {
             let arguments = arguments.iter().copied().chain(["--json"]);
             bench.consign.run(arguments).expect(exit).error()
@@ -138,7 +138,7 @@ fn what_goes_wrong_is_told_with_its_code() {
 /// What a repository is read as stays; it need not be said again.
 #[test]
 fn a_repository_is_of_one_kind() {
-    on_both(async |bench| {
+    on_one(async |bench| {
         let url = "https://h.example/g/p";
         let added = bench
             .consign
@@ -146,7 +146,7 @@ fn a_repository_is_of_one_kind() {
         let other = ["scm", "add", url, "--provider", "git", "--json"];
         let (code, message) = bench.consign.run(other).expect(3).error();
         assert_eq!(code, "SCM_INVALID");
-        assert!(message.contains("read as gitlab"), "{message}");
+        assert!(message.contains("with provider gitlab"), "{message}");
         let again = bench.consign.json(["scm", "add", url, "--project", "q"]);
         assert_eq!(
             (&again["repo_id"], &again["provider"], &again["project_key"]),
@@ -158,7 +158,7 @@ fn a_repository_is_of_one_kind() {
 /// An empty repository is no failure, and leaves nothing behind.
 #[test]
 fn an_empty_repository_is_fine() {
-    on_both(async |bench| {
+    on_one(async |bench| {
         Git::new(&bench, "empty");
         bench.consign.run(["scm", "add", "empty"]).expect(0);
         let done = first(&bench, &["scm", "sync"]);

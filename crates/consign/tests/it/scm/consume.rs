@@ -1,4 +1,4 @@
-//! E12 and E13, with a real memory server and with memories that are kept here.
+//! Consumption of records, with a real memory server and with the embedded backend.
 
 use consign_testkit::OpenMemory;
 use serde_json::json;
@@ -24,7 +24,7 @@ async fn kv(bench: &Bench, namespace: &str) -> serde_json::Value {
 }
 
 #[test]
-fn e12_e13_with_a_real_memory_server() {
+fn consumes_and_rewinds_with_a_real_memory_server() {
     on_both(async |mut bench| {
         let mut server = OpenMemory::start().await;
         use_openmemory(&mut bench, &server);
@@ -62,7 +62,7 @@ fn e12_e13_with_a_real_memory_server() {
 }
 
 #[test]
-fn e13_with_memories_that_are_kept_here() {
+fn consumes_and_rewinds_with_the_embedded_backend() {
     on_both(async |bench| {
         open_team(&bench);
         let svn = Svn::new(&bench);

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use self::fake::{Gitlab, TOKEN};
 use super::first;
-use crate::orders::bench::on_both;
+use crate::orders::bench::on_one;
 
 #[test]
 fn a_project_is_added_and_read_until_its_token_expires() {
-    on_both(async |mut bench| {
+    on_one(async |mut bench| {
         let gitlab = Gitlab::start().await;
         gitlab.world().push("main", 3);
         gitlab.world().touch(7, "opened", fake::world_at(0));
@@ -44,10 +44,10 @@ fn a_project_is_added_and_read_until_its_token_expires() {
         // It expires in the middle: told at once, with what to do, and without the token.
         gitlab.world().push("main", 2);
         gitlab.world().expires_after = Some(1);
-        let asked_before = gitlab.asked().len();
-        assert!(asked_before > 0);
+        let requests_before = gitlab.requests().len();
+        assert!(requests_before > 0);
         let ran = bench.consign.run(["scm", "sync"]).expect(1);
-        assert_eq!(gitlab.asked().len(), 2, "it is not tried again");
+        assert_eq!(gitlab.requests().len(), 2, "it is not tried again");
         assert!(ran.stderr.contains("SCM_AUTH_FAILED"), "{ran:?}");
         assert!(ran.stderr.contains("scm.tokens"), "{ran:?}");
         let told = bench.consign.run(["scm", "status"]).expect(0).stdout;

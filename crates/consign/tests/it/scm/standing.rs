@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{first, repository::Git};
-use crate::{orders::bench::on_both, support::finish};
+use crate::{orders::bench::on_one, support::finish};
 
 /// A repository that was read, is gone, and is there again: at no time it looks fresher than it is.
 #[test]
 fn status_tells_why_the_last_sync_stopped() {
-    on_both(async |bench| {
+    on_one(async |bench| {
         let git = Git::new(&bench, "shop");
         git.commit(&["one"]);
         bench.consign.run(["scm", "add", "shop"]).expect(0);
@@ -32,7 +32,7 @@ fn status_tells_why_the_last_sync_stopped() {
         let told = bench.consign.run(["scm", "status"]).expect(0).stdout;
         assert!(told.contains("the last sync stopped"), "{told}");
         assert!(told.contains("SCM_NOT_FOUND: "), "{told}");
-        assert!(told.contains("`consign scm sync 1` tries again"), "{told}");
+        assert!(told.contains("`consign scm sync 1` retries"), "{told}");
 
         std::fs::rename(&away, git.path()).unwrap();
         bench.consign.run(["scm", "sync"]).expect(0);
@@ -45,7 +45,7 @@ fn status_tells_why_the_last_sync_stopped() {
 /// The same of a consumption; and where cards went is said once, with what to do about it.
 #[test]
 fn status_and_consume_tell_what_is_in_the_way_of_cards() {
-    on_both(async |bench| {
+    on_one(async |bench| {
         for name in ["shop", "till"] {
             let git = Git::new(&bench, name);
             git.commit(&["one", "two"]);

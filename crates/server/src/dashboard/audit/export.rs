@@ -1,7 +1,7 @@
-//! Taking entries along: as CSV for people, as JSON lines for programs.
+//! Exports of audit entries: as CSV and as JSON lines.
 //!
-//! What is cut off says so in its last line, and is broken off where the cause is a failure: nobody
-//! shall take a part for the whole.
+//! An export that is cut off ends with a line about it, and the connection breaks where the cause
+//! is a failure: a part must not pass for the whole.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,30 +11,23 @@ use axum::{
     http::{HeaderValue, header},
     response::Response,
 };
-use consign_kernel::AuditEntry;
-use consign_memory::Audit;
 use futures_util::stream;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::book::{Entry, Reader, Wanted};
+use super::{AuditLogEntry, AuditLogReader, AuditQuery, logs, place, start};
 use crate::{
-    extract::Params,
     problem::{Problem, codes},
     state::AppState,
 };
 
-/// Entries of one export, at most; the last line tells where the next begins.
+/// Entries of one export, at most; the last line has the start of the next.
 const ENTRIES_MAX: usize = 100_000;
-
-const OPERATORS: &str = "id,at,actor,action,queue,message_id,reason\r\n";
-const WRITES: &str = "audit_id,created_at,updated_at,actor_user_id,action,status,target_space,\
-                      outbox_id,correlation_id,payload_sha,reason\r\n";
 
 /// An export under way.
 struct Export {
     state: AppState,
-    reader: Reader,
+    reader: Box<dyn AuditLogReader>,
     before: Option<i64>,
     is_csv: bool,
     left: usize,
@@ -57,26 +50,25 @@ enum End {
 /// Everything that fits, newest first; read and sent piece by piece.
 pub(in crate::dashboard) async fn export(
     State(state): State<AppState>,
-    Params(wanted): Params<Wanted>,
+    wanted: AuditQuery,
 ) -> Result<Response, Problem> {
-    let (is_csv, kind, ending) = match wanted.format.as_str() {
+    let logs = logs(&state);
+    let log = &logs[place(&logs, &wanted)?];
+    let (is_csv, kind, ending) = match wanted.fields.format.as_str() {
         "csv" => (true, "text/csv; charset=utf-8", "csv"),
         "jsonl" => (false, "application/x-ndjson", "jsonl"),
         _ => return Err(Problem::invalid("format", "must be csv or jsonl")),
     };
-    let (name, head) = match wanted.is_writes() {
-        true => ("write-audits", WRITES),
-        false => ("audit", OPERATORS),
-    };
-    let reader = wanted.reader(&state)?;
+    let info = log.info();
+    let reader = log.reader(&wanted)?;
     let turn = Arc::clone(&state.exports).try_acquire_owned();
     let turn = turn.map_err(|_| {
-        let detail = "as many exports are under way as may be";
+        let detail = "too many exports are under way; try again when one has ended";
         Problem::new(codes::OVERLOADED, detail).retry_after(Duration::from_secs(10))
     })?;
-    let before = match wanted.before {
+    let before = match wanted.fields.before {
         Some(before) => Some(before),
-        None => reader.start().await?,
+        None => start(reader.as_ref()).await?,
     };
     let mut export = Export {
         state,
@@ -85,20 +77,20 @@ pub(in crate::dashboard) async fn export(
         is_csv,
         left: ENTRIES_MAX,
         ready: if is_csv {
-            head.to_owned()
+            info.csv.to_owned()
         } else {
             String::new()
         },
         end: End::Open,
         _turn: turn,
     };
-    // The first piece before the status: what cannot be read is then said as it should be.
+    // The first piece before the status: a failed read then gets an error status.
     export.read().await?;
     let pieces = stream::unfold(export, |export| export.next());
     let mut response = Response::new(Body::from_stream(pieces));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    let attachment = format!("attachment; filename=\"{name}.{ending}\"");
+    let attachment = format!("attachment; filename=\"{}.{ending}\"", info.file);
     if let Ok(attachment) = HeaderValue::from_str(&attachment) {
         headers.insert(header::CONTENT_DISPOSITION, attachment);
     }
@@ -112,15 +104,16 @@ impl Export {
         for entry in step.entries {
             if self.left == 0 {
                 let entries = format!("{ENTRIES_MAX} entries are the most at once");
-                self.say_cut(&entries);
+                self.write_cut_off(&entries);
                 self.end = End::Whole;
                 return Ok(());
             }
             self.left -= 1;
             self.before = Some(entry.id());
-            let line = match self.is_csv {
-                true => csv(&entry),
-                false => line(&entry),
+            let line = if self.is_csv {
+                csv(entry.as_ref())
+            } else {
+                format!("{}\n", entry.json())
             };
             self.ready.push_str(&line);
         }
@@ -131,25 +124,24 @@ impl Export {
         Ok(())
     }
 
-    /// A last line that nobody can take for an entry.
-    fn say_cut(&mut self, why: &str) {
+    /// A last line that cannot be mistaken for an entry.
+    fn write_cut_off(&mut self, why: &str) {
         let before = self.before;
-        self.ready.push_str(&match self.is_csv {
-            true => {
-                let on = before.map(|before| format!("; go on with before={before}"));
-                let text = format!("CUT OFF: {why}{}", on.unwrap_or_default());
-                format!("{}\r\n", cell(&text))
-            }
-            false => format!("{}\n", json!({"cut_off": why, "before": before})),
+        self.ready.push_str(&if self.is_csv {
+            let on = before.map(|before| format!("; go on with before={before}"));
+            let text = format!("CUT OFF: {why}{}", on.unwrap_or_default());
+            format!("{}\r\n", cell(&text))
+        } else {
+            format!("{}\n", json!({"cut_off": why, "before": before}))
         });
     }
 
     fn break_off(&mut self, why: &str) {
-        self.say_cut(why);
+        self.write_cut_off(why);
         self.end = End::Broken(why.to_owned());
     }
 
-    async fn next(mut self) -> Option<(Result<Bytes, Cut>, Self)> {
+    async fn next(mut self) -> Option<(Result<Bytes, ExportError>, Self)> {
         loop {
             if !self.ready.is_empty() {
                 let text = std::mem::take(&mut self.ready);
@@ -160,7 +152,7 @@ impl Export {
                 End::Broken(why) => {
                     // Waiting for once lets what is ready out before the connection breaks.
                     tokio::task::yield_now().await;
-                    return Some((Err(Cut(why)), self));
+                    return Some((Err(ExportError(why)), self));
                 }
                 End::Open if self.state.is_draining() => self.break_off("the server is ending"),
                 End::Open => {
@@ -177,64 +169,11 @@ impl Export {
 /// Why an export broke off.
 #[derive(Debug, thiserror::Error)]
 #[error("the export broke off: {0}")]
-struct Cut(String);
+struct ExportError(String);
 
-fn line(entry: &Entry) -> String {
-    let text = match entry {
-        Entry::Operator(entry) => serde_json::to_string(entry),
-        Entry::Write(audit) => serde_json::to_string(audit),
-    };
-    format!("{}\n", text.expect("invariant: entries serialise"))
-}
-
-fn csv(entry: &Entry) -> String {
-    let cells = match entry {
-        Entry::Operator(entry) => operator(entry),
-        Entry::Write(audit) => write(audit),
-    };
+fn csv(entry: &dyn AuditLogEntry) -> String {
+    let cells: Vec<String> = entry.cells().iter().map(|text| cell(text)).collect();
     format!("{}\r\n", cells.join(","))
-}
-
-fn operator(entry: &AuditEntry) -> Vec<String> {
-    let queue = entry.queue.as_ref().map_or("", |queue| queue.as_str());
-    let message = entry.message_id.map(|id| id.to_string());
-    vec![
-        cell(&entry.id.to_string()),
-        cell(&entry.at.to_string()),
-        cell(&entry.actor),
-        cell(&entry.action),
-        cell(queue),
-        cell(&message.unwrap_or_default()),
-        cell(&entry.reason),
-    ]
-}
-
-fn write(audit: &Audit) -> Vec<String> {
-    let said = |text: &Option<String>| cell(text.as_deref().unwrap_or_default());
-    let updated = audit.updated_at.map(|at| at.to_string());
-    let outbox_id = outbox_id(audit).map(|id| id.to_string());
-    vec![
-        cell(&audit.audit_id.to_string()),
-        cell(&audit.created_at.to_string()),
-        said(&updated),
-        said(&audit.actor_user_id),
-        cell(audit.action.as_str()),
-        cell(audit.status.as_str()),
-        cell(&audit.target_space),
-        said(&outbox_id),
-        said(&audit.correlation_id),
-        said(&audit.payload_sha),
-        said(&audit.reason),
-    ]
-}
-
-/// The row of the outbox that an audit is about.
-pub(super) fn outbox_id(audit: &Audit) -> Option<i64> {
-    match &audit.evidence_refs_json["outbox_id"] {
-        Value::Number(id) => id.as_i64(),
-        Value::String(id) => id.parse().ok(),
-        _ => None,
-    }
 }
 
 /// Text in quotes. What a spreadsheet would take for a formula gets an apostrophe in front: some

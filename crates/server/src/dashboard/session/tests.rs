@@ -105,19 +105,19 @@ fn no_letter_of_a_cookie_can_be_changed() {
 fn who_has_not_logged_in_is_nobody_and_a_form_belongs_to_one_session() {
     let tokens = [entry("ada", "a")];
     let sessions = sessions(&tokens, 1_000);
-    let nobody = sessions.anybody(&HeaderMap::new());
-    let headers = carrying(nobody.cookie.as_deref().unwrap());
+    let anonymous = sessions.anonymous_visit(&HeaderMap::new());
+    let headers = carrying(anonymous.cookie.as_deref().unwrap());
     assert!(sessions.known(&tokens, &headers).is_none());
-    let again = sessions.anybody(&headers);
-    assert_eq!((&again.csrf, &again.cookie), (&nobody.csrf, &None));
-    let other = sessions.anybody(&HeaderMap::new());
-    assert!(nobody.owns(nobody.csrf.as_deref()));
-    assert!(!nobody.owns(other.csrf.as_deref()));
-    assert!(!nobody.owns(None));
-    assert!(!nobody.owns(Some("")));
-    // The session of a token is no session of nobody's, and a visit does not end it.
+    let again = sessions.anonymous_visit(&headers);
+    assert_eq!((&again.csrf, &again.cookie), (&anonymous.csrf, &None));
+    let other = sessions.anonymous_visit(&HeaderMap::new());
+    assert!(anonymous.owns(anonymous.csrf.as_deref()));
+    assert!(!anonymous.owns(other.csrf.as_deref()));
+    assert!(!anonymous.owns(None));
+    assert!(!anonymous.owns(Some("")));
+    // The session of a token is not an anonymous one, and a visit does not end it.
     let logged_in = carrying(&sessions.open(&tokens[0]));
-    let visitor = sessions.anybody(&logged_in).cookie.unwrap();
+    let visitor = sessions.anonymous_visit(&logged_in).cookie.unwrap();
     assert!(visitor.starts_with(&sessions.names.visitor), "{visitor}");
 }
 
@@ -139,10 +139,20 @@ fn with_a_key_of_their_own_sessions_need_it_and_the_token() {
     assert!(!knows(Some("x"), &tokens), "the key was replaced");
     assert!(!knows(None, &tokens), "the hash alone makes no session");
     assert!(!knows(Some("k"), &[entry("ada", "b")]), "another token");
-    let visitor = with(Some("k"), &tokens).anybody(&HeaderMap::new());
+    let visitor = with(Some("k"), &tokens).anonymous_visit(&HeaderMap::new());
     let visitor = carrying(visitor.cookie.as_deref().unwrap());
-    assert!(with(Some("k"), &tokens).anybody(&visitor).cookie.is_none());
-    assert!(with(None, &tokens).anybody(&visitor).cookie.is_some());
+    assert!(
+        with(Some("k"), &tokens)
+            .anonymous_visit(&visitor)
+            .cookie
+            .is_none()
+    );
+    assert!(
+        with(None, &tokens)
+            .anonymous_visit(&visitor)
+            .cookie
+            .is_some()
+    );
 }
 
 #[test]
@@ -187,14 +197,18 @@ fn who_has_just_logged_out_is_known_for_a_minute() {
     let cookie = sessions(&tokens, 1_000).left();
     let headers = carrying(&cookie);
     for (now, is_known) in [(1_000, true), (1_059, true), (1_060, false)] {
-        assert_eq!(sessions(&tokens, now).has_left(&headers), is_known, "{now}");
+        assert_eq!(
+            sessions(&tokens, now).has_logged_out(&headers),
+            is_known,
+            "{now}"
+        );
     }
     let forged = carrying(&cookie.replace("=1060.", "=9060."));
-    assert!(!sessions(&tokens, 1_000).has_left(&forged));
+    assert!(!sessions(&tokens, 1_000).has_logged_out(&forged));
     let other = [entry("ada", "b")];
     let name = &sessions(&other, 1_000).names.left;
     let (_, value) = cookie.split_once('=').unwrap();
     let planted = carrying(&format!("{name}={value}"));
-    assert!(!sessions(&other, 1_000).has_left(&planted));
-    assert!(!sessions(&tokens, 1_000).has_left(&HeaderMap::new()));
+    assert!(!sessions(&other, 1_000).has_logged_out(&planted));
+    assert!(!sessions(&tokens, 1_000).has_logged_out(&HeaderMap::new()));
 }

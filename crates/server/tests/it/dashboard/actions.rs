@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{AUDITOR, Browser, Desk, OPERATOR};
+use super::{AUDITOR, Browser, DashboardFixture, OPERATOR};
 use crate::bench::{Bench, on_stores};
 
 on_stores!(
@@ -18,8 +18,8 @@ on_stores!(
 async fn who_may_only_look_sees_no_buttons_and_is_refused(bench: Bench) {
     let dead = bench.bury("mail", "no_use").await;
     let ready = bench.enqueue("mail", json!(1)).await;
-    let desk = Desk::guarded(bench).await;
-    let mut anton = desk.login(AUDITOR).await;
+    let fixture = DashboardFixture::guarded(bench).await;
+    let mut anton = fixture.login(AUDITOR).await;
     let (dead, ready) = (
         format!("/ui/messages/{dead}"),
         format!("/ui/messages/{ready}"),
@@ -32,8 +32,9 @@ async fn who_may_only_look_sees_no_buttons_and_is_refused(bench: Bench) {
         "/ui/audit",
         "/",
         "/ui/leases",
+        "/ui/history",
     ] {
-        let page = desk.get(&mut anton, path).await;
+        let page = fixture.get(&mut anton, path).await;
         page.says(200, "anton");
         let forms = page.text.matches("method=\"post\"").count();
         // To look at a payload is to look.
@@ -46,7 +47,7 @@ async fn who_may_only_look_sees_no_buttons_and_is_refused(bench: Bench) {
         );
         assert!(page.has_form("/ui/logout") && !page.text.contains("Preview"));
     }
-    let csrf = desk
+    let csrf = fixture
         .get(&mut anton, "/")
         .await
         .form("/ui/logout")
@@ -59,6 +60,7 @@ async fn who_may_only_look_sees_no_buttons_and_is_refused(bench: Bench) {
     ];
     for path in [
         format!("{dead}/requeue"),
+        format!("{dead}/erase"),
         format!("{ready}/hold"),
         format!("{ready}/unhold"),
         format!("{ready}/resolve"),
@@ -68,54 +70,57 @@ async fn who_may_only_look_sees_no_buttons_and_is_refused(bench: Bench) {
         "/ui/redrives/1/stop".to_owned(),
         "/ui/redrives/1/resume".to_owned(),
     ] {
-        let refused = desk.post(&mut anton, &path, &fields).await;
+        let refused = fixture.post(&mut anton, &path, &fields).await;
         refused.says(403, "scope_missing");
     }
-    desk.get(&mut anton, "/ui/dead/preview")
+    fixture
+        .get(&mut anton, "/ui/dead/preview")
         .await
         .says(403, "scope_missing");
-    // Links change nothing, whoever follows them.
-    let mut olga = desk.login(OPERATOR).await;
-    let followed = desk.get(&mut olga, &format!("{dead}/requeue")).await;
+    // Links change nothing.
+    let mut olga = fixture.login(OPERATOR).await;
+    let followed = fixture.get(&mut olga, &format!("{dead}/requeue")).await;
     followed.says(405, "method_not_allowed");
 }
 
 async fn a_dead_message_is_explained_and_requeued_with_a_reason(bench: Bench) {
     let id = bench.bury("mail", "no_use").await;
-    let desk = Desk::guarded(bench).await;
-    let mut olga = desk.login(OPERATOR).await;
+    let fixture = DashboardFixture::guarded(bench).await;
+    let mut olga = fixture.login(OPERATOR).await;
     let path = format!("/ui/messages/{id}");
-    let page = desk.get(&mut olga, &path).await;
-    page.says(200, "not tried again until somebody runs")
+    let page = fixture.get(&mut olga, &path).await;
+    page.says(200, "not tried again until it is requeued")
         .says(200, "no_use");
     page.says(200, "(fence ");
     assert!(!page.text.contains("poison"), "the payload is hidden");
     let action = format!("{path}/requeue");
-    let without = desk
+    let without = fixture
         .send(&mut olga, &page, &action, &[("reason", "  ")])
         .await;
     without.says(400, "reason_required");
-    let done = desk
-        .send(&mut olga, &page, &action, &[("reason", "sink mended")])
+    let done = fixture
+        .send(&mut olga, &page, &action, &[("reason", "sink fixed")])
         .await;
     done.leads_to(&format!("{path}?done=requeue"));
-    let page = desk.get(&mut olga, done.header("location")).await;
+    let page = fixture.get(&mut olga, done.header("location")).await;
     page.says(200, "attempt 1 by w1 ended in dead (no_use)");
     page.says(200, "Requeued")
-        .says(200, "sink mended")
+        .says(200, "sink fixed")
         .says(200, "by olga");
     assert!(!page.has_form(&action) && page.has_form(&format!("{path}/hold")));
-    let audit = desk.get(&mut olga, "/ui/audit?action=requeue").await;
-    audit.says(200, "sink mended");
-    let other = desk.get(&mut olga, "/ui/audit?action=hold").await;
-    assert!(!other.text.contains("sink mended"));
+    let audit = fixture.get(&mut olga, "/ui/audit?action=requeue").await;
+    audit.says(200, "sink fixed");
+    let other = fixture.get(&mut olga, "/ui/audit?action=hold").await;
+    assert!(!other.text.contains("sink fixed"));
 }
 
 async fn what_the_api_refuses_a_page_cannot_do(bench: Bench) {
     let id = bench.enqueue("mail", json!(1)).await;
-    let desk = Desk::open(bench).await;
+    let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
-    let page = desk.get(&mut browser, &format!("/ui/messages/{id}")).await;
+    let page = fixture
+        .get(&mut browser, &format!("/ui/messages/{id}"))
+        .await;
     let csrf = page
         .form(&format!("/ui/messages/{id}/hold"))
         .get("csrf")
@@ -130,7 +135,7 @@ async fn what_the_api_refuses_a_page_cannot_do(bench: Bench) {
         ("unhold", "not_held"),
         ("resolve", "not_held"),
     ] {
-        let refused = desk
+        let refused = fixture
             .post(
                 &mut browser,
                 &format!("/ui/messages/{id}/{action}"),
@@ -139,26 +144,26 @@ async fn what_the_api_refuses_a_page_cannot_do(bench: Bench) {
             .await;
         refused.says(409, code).says(409, "What to do");
     }
-    let gone = desk
+    let gone = fixture
         .post(&mut browser, "/ui/messages/99999/requeue", &fields)
         .await;
     gone.says(404, "no_such_message");
-    let queue = desk
+    let queue = fixture
         .post(&mut browser, "/ui/queues/nothing/pause", &fields)
         .await;
     queue.says(404, "unknown_queue");
     let long = "x".repeat(5_000);
     let fields = [("csrf", csrf.as_str()), ("reason", long.as_str())];
-    let refused = desk
+    let refused = fixture
         .post(&mut browser, &format!("/ui/messages/{id}/hold"), &fields)
         .await;
     refused.says(400, "invalid_input");
-    assert_eq!(desk.bench.state_of(id).await, "ready");
+    assert_eq!(fixture.bench.state_of(id).await, "ready");
 }
 
 async fn a_message_is_held_put_back_and_resolved(bench: Bench) {
     let id = bench.enqueue("mail", json!(1)).await;
-    let desk = Desk::open(bench).await;
+    let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
     let path = format!("/ui/messages/{id}");
     type Step = (
@@ -177,29 +182,29 @@ async fn a_message_is_held_put_back_and_resolved(bench: Bench) {
         ),
     ];
     for (action, fields, state) in steps {
-        let page = desk.get(&mut browser, &path).await;
+        let page = fixture.get(&mut browser, &path).await;
         let to = format!("{path}/{action}");
-        let done = desk.send(&mut browser, &page, &to, fields).await;
+        let done = fixture.send(&mut browser, &page, &to, fields).await;
         done.leads_to(&format!("{path}?done={action}"));
-        assert_eq!(desk.bench.state_of(id).await, state);
+        assert_eq!(fixture.bench.state_of(id).await, state);
     }
-    let page = desk.get(&mut browser, &path).await;
+    let page = fixture.get(&mut browser, &path).await;
     page.says(200, "Delivered at")
         .says(200, "seen there")
         .says(200, "resolved");
     let actions = page.text.matches("method=\"post\"").count();
     assert_eq!(
-        actions, 1,
-        "it is final, and can only be looked at: {}",
+        actions, 2,
+        "it is final, and can only be looked at or erased: {}",
         page.text
     );
 }
 
 async fn a_queue_is_paused_and_resumed(bench: Bench) {
-    let desk = Desk::open(bench).await;
+    let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
-    let page = desk.get(&mut browser, "/ui/queues/mail").await;
-    let paused = desk
+    let page = fixture.get(&mut browser, "/ui/queues/mail").await;
+    let paused = fixture
         .send(
             &mut browser,
             &page,
@@ -207,13 +212,14 @@ async fn a_queue_is_paused_and_resumed(bench: Bench) {
             &[("reason", "sink down")],
         )
         .await;
-    let page = desk.get(&mut browser, paused.header("location")).await;
+    let page = fixture.get(&mut browser, paused.header("location")).await;
     page.says(200, "Queue mail has been paused for")
         .says(200, "Paused: nothing is claimed");
-    desk.get(&mut browser, "/")
+    fixture
+        .get(&mut browser, "/")
         .await
         .says(200, "Queue mail has been paused for");
-    let resumed = desk
+    let resumed = fixture
         .send(
             &mut browser,
             &page,
@@ -222,7 +228,7 @@ async fn a_queue_is_paused_and_resumed(bench: Bench) {
         )
         .await;
     resumed.leads_to("/ui/queues/mail?done=resume");
-    let page = desk.get(&mut browser, "/ui/queues/mail").await;
+    let page = fixture.get(&mut browser, "/ui/queues/mail").await;
     assert!(page.has_form("/ui/queues/mail/pause") && !page.text.contains("has been paused for"));
 }
 
@@ -230,24 +236,24 @@ async fn dead_messages_are_previewed_and_redriven(bench: Bench) {
     for code in ["timeout", "timeout", "timeout", "refused"] {
         bench.bury("mail", code).await;
     }
-    let desk = Desk::open(bench).await;
+    let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
-    let page = desk
+    let page = fixture
         .get(&mut browser, "/ui/dead?queue=mail&code=timeout")
         .await;
     page.says(200, "timeout");
     assert!(!page.text.contains("<code>refused</code>"), "{}", page.text);
     let path = "/ui/dead/preview?queue=mail&code=timeout&limit=2&rate_per_second=100";
-    let preview = desk.get(&mut browser, path).await;
+    let preview = fixture.get(&mut browser, path).await;
     preview.says(200, "2 dead message(s) would be requeued");
     for (path, code) in [
         ("/ui/dead/preview?limit=x", "invalid_input"),
         ("/ui/dead/preview?limit=0", "invalid_input"),
         ("/ui/dead/preview?queue=A%20B", "invalid_input"),
     ] {
-        desk.get(&mut browser, path).await.says(400, code);
+        fixture.get(&mut browser, path).await.says(400, code);
     }
-    let started = desk
+    let started = fixture
         .send(
             &mut browser,
             &preview,
@@ -262,9 +268,9 @@ async fn dead_messages_are_previewed_and_redriven(bench: Bench) {
         .next()
         .unwrap()
         .to_owned();
-    let page = desk.get(&mut browser, &run).await;
+    let page = fixture.get(&mut browser, &run).await;
     page.says(200, "0 of 2 requeued").says(200, "sink back");
-    let stopped = desk
+    let stopped = fixture
         .send(
             &mut browser,
             &page,
@@ -272,9 +278,9 @@ async fn dead_messages_are_previewed_and_redriven(bench: Bench) {
             &[("reason", "wait")],
         )
         .await;
-    let page = desk.get(&mut browser, stopped.header("location")).await;
+    let page = fixture.get(&mut browser, stopped.header("location")).await;
     page.says(200, "data-state=\"stopped\"");
-    let resumed = desk
+    let resumed = fixture
         .send(
             &mut browser,
             &page,
@@ -283,13 +289,22 @@ async fn dead_messages_are_previewed_and_redriven(bench: Bench) {
         )
         .await;
     resumed.leads_to(&format!("{run}?done=resume"));
-    desk.bench.advance(10);
-    while desk.bench.store.step_redrive(100).await.unwrap().is_some() {}
-    desk.get(&mut browser, &run)
+    fixture.bench.advance(10);
+    while fixture
+        .bench
+        .store
+        .step_redrive(100)
+        .await
+        .unwrap()
+        .is_some()
+    {}
+    fixture
+        .get(&mut browser, &run)
         .await
         .says(200, "2 of 2 requeued")
         .says(200, "data-state=\"done\"");
-    desk.get(&mut browser, "/ui/dead")
+    fixture
+        .get(&mut browser, "/ui/dead")
         .await
         .says(200, "refused")
         .says(200, "2 of 2");
@@ -306,23 +321,24 @@ async fn a_payload_is_hidden_until_somebody_says_why_they_look(bench: Bench) {
     let path = format!("/v1/leases/{token}/settle");
     let settled = bench.post(&path, json!({"reports": [report]})).await;
     assert_eq!(settled.status, 200, "{}", settled.text);
-    let desk = Desk::guarded(bench).await;
-    let mut anton = desk.login(AUDITOR).await;
+    let fixture = DashboardFixture::guarded(bench).await;
+    let mut anton = fixture.login(AUDITOR).await;
     let (path, action) = (
         format!("/ui/messages/{id}"),
         format!("/ui/messages/{id}/reveal"),
     );
-    let page = desk.get(&mut anton, &path).await;
+    let page = fixture.get(&mut anton, &path).await;
     assert!(!page.text.contains("iban"), "{}", page.text);
-    let without = desk.send(&mut anton, &page, &action, &[]).await;
+    let without = fixture.send(&mut anton, &page, &action, &[]).await;
     without.says(400, "reason_required");
     let csrf = [("csrf", "x"), ("reason", "curious")];
-    desk.post(&mut anton, &action, &csrf)
+    fixture
+        .post(&mut anton, &action, &csrf)
         .await
         .says(403, "csrf_mismatch");
-    let audit = desk.get(&mut anton, "/ui/audit?action=reveal").await;
+    let audit = fixture.get(&mut anton, "/ui/audit?action=reveal").await;
     audit.says(200, "Nothing");
-    let shown = desk
+    let shown = fixture
         .send(&mut anton, &page, &action, &[("reason", "ticket 12")])
         .await;
     shown
@@ -330,10 +346,10 @@ async fn a_payload_is_hidden_until_somebody_says_why_they_look(bench: Bench) {
         .says(200, "iban_echoed")
         .says(200, "&#60;script&#62;alert(1)");
     assert!(!shown.text.contains("<script>alert"));
-    let audit = desk.get(&mut anton, "/ui/audit?action=reveal").await;
+    let audit = fixture.get(&mut anton, "/ui/audit?action=reveal").await;
     audit.says(200, "ticket 12").says(200, "anton");
     assert!(
-        !desk.get(&mut anton, &path).await.text.contains("iban"),
+        !fixture.get(&mut anton, &path).await.text.contains("iban"),
         "hidden again"
     );
 }

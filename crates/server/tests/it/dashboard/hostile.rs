@@ -1,9 +1,9 @@
-//! Whatever a message, a worker or a link says, it is shown as text.
+//! The text of messages, workers and links is escaped.
 
 use axum::http::Method;
 use serde_json::json;
 
-use super::{Browser, Desk};
+use super::{Browser, DashboardFixture};
 use crate::bench::{Bench, on_stores, request};
 
 const EVIL: &str = "\"><script>alert('x')</script><img src=x onerror=alert(1)>&amp;'{{7*7}}";
@@ -74,7 +74,7 @@ async fn html_in_every_field_is_text(bench: Bench) {
     bench
         .post(&format!("/v1/messages/{held}/hold"), reason)
         .await;
-    let desk = Desk::open(bench).await;
+    let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
     for path in [
         "/".to_owned(),
@@ -85,15 +85,16 @@ async fn html_in_every_field_is_text(bench: Bench) {
         format!("/ui/messages/{other}"),
         format!("/ui/messages/{held}"),
         "/ui/leases".to_owned(),
+        "/ui/history".to_owned(),
         "/ui/dead".to_owned(),
         "/ui/redrives/1".to_owned(),
         "/ui/audit".to_owned(),
     ] {
-        let page = desk.get(&mut browser, &path).await;
+        let page = fixture.get(&mut browser, &path).await;
         assert_eq!(page.status, 200, "{path}: {}", page.text);
         is_harmless(&path, &page.text);
     }
-    let page = desk
+    let page = fixture
         .get(&mut browser, &format!("/ui/messages/{other}"))
         .await;
     let shown = page.text.matches("&#34;&#62;&#60;script&#62;alert").count();
@@ -102,7 +103,7 @@ async fn html_in_every_field_is_text(bench: Bench) {
         "key, group, headers, owner, code, detail, result: {}",
         page.text
     );
-    let export = desk
+    let export = fixture
         .get(&mut browser, "/ui/audit/export?format=jsonl")
         .await;
     assert_eq!(export.header("content-type"), "application/x-ndjson");
@@ -130,7 +131,7 @@ async fn hostile_twin(bench: &Bench) -> i64 {
 }
 
 async fn html_in_links_is_text(bench: Bench) {
-    let desk = Desk::open(bench).await;
+    let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
     let evil = "%22%3E%3Cscript%3Ealert(1)%3C/script%3E%3Cimg%20src=x%20onerror=alert(1)%3E";
     for path in [
@@ -152,7 +153,7 @@ async fn html_in_links_is_text(bench: Bench) {
         format!("/ui/events?topic={evil}"),
         format!("/?{evil}"),
     ] {
-        let page = desk.get(&mut browser, &path).await;
+        let page = fixture.get(&mut browser, &path).await;
         assert!(page.status < 500, "{path}: {}", page.text);
         is_harmless(&path, &page.text);
     }
@@ -160,22 +161,22 @@ async fn html_in_links_is_text(bench: Bench) {
 
 async fn a_form_shows_what_was_asked_for_and_nothing_more(bench: Bench) {
     hostile(&bench).await;
-    let desk = Desk::open(bench).await;
+    let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
     // The code comes back whole through the link, the page and its form.
     let encoded: String = EVIL.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let path = format!("/ui/dead/preview?code={encoded}");
-    let preview = desk.get(&mut browser, &path).await;
+    let preview = fixture.get(&mut browser, &path).await;
     preview.says(200, "1 dead message(s) would be requeued");
     is_harmless(&path, &preview.text);
     assert_eq!(preview.form("/ui/redrives").get("code"), EVIL);
-    let started = desk
+    let started = fixture
         .send(&mut browser, &preview, "/ui/redrives", &[("reason", EVIL)])
         .await;
-    let run = desk.get(&mut browser, started.header("location")).await;
+    let run = fixture.get(&mut browser, started.header("location")).await;
     run.says(200, "0 of 1 requeued");
     is_harmless("redrive", &run.text);
-    let found = desk
+    let found = fixture
         .get(&mut browser, &format!("/ui/messages?q={encoded}"))
         .await;
     found.says(200, "<span class=\"mark dead\">dead</span>");

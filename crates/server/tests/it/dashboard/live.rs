@@ -1,4 +1,4 @@
-//! Who is kept up to date, about what, and what they are told when that cannot be done.
+//! Live pages: their updates, their limits, and what they show during an outage.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,17 +12,11 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Browser, Desk, OPERATOR};
+use super::{Browser, DashboardFixture, OPERATOR};
 use crate::{
-    bench::{Bench, on_stores},
-    faults::{Fault, Faulty},
+    bench::Bench,
+    faults::{Fault, FaultyStore},
 };
-
-on_stores!(
-    what_is_not_there_is_not_watched,
-    viewers_are_told_since_when_nothing_is_known,
-    a_look_that_hangs_or_panics_is_not_for_ever,
-);
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -33,10 +27,10 @@ struct Viewer {
 }
 
 impl Viewer {
-    async fn look(desk: &Desk, browser: &Browser, topic: &str) -> Self {
+    async fn look(fixture: &DashboardFixture, browser: &Browser, topic: &str) -> Self {
         let cookies = browser.cookies.iter();
         let cookies: Vec<String> = cookies.map(|(n, v)| format!("{n}={v}")).collect();
-        let mut stream = desk.server.connect().await;
+        let mut stream = fixture.server.connect().await;
         let ask = format!(
             "GET /ui/events?topic={topic} HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\
              cookie: {}\r\n\r\n",
@@ -82,9 +76,11 @@ impl Viewer {
     }
 }
 
-async fn what_is_not_there_is_not_watched(bench: Bench) {
-    let store = Faulty::new(bench.store.clone());
-    let desk = Desk::open(bench.with_store(store.clone())).await;
+#[tokio::test]
+async fn what_is_not_there_is_not_watched() {
+    let bench = Bench::reference().await;
+    let store = FaultyStore::new(bench.store.clone());
+    let fixture = DashboardFixture::open(bench.with_store(store.clone())).await;
     let mut browser = Browser::default().with("accept", "text/event-stream");
     for topic in [
         "message:99",
@@ -92,14 +88,14 @@ async fn what_is_not_there_is_not_watched(bench: Bench) {
         "queue:ghost",
         "queue:ghost:dead",
     ] {
-        let refused = desk
+        let refused = fixture
             .get(&mut browser, &format!("/ui/events?topic={topic}"))
             .await;
         assert_eq!(refused.status, 404, "{topic}: {}", refused.text);
     }
     let asked = (store.calls("explain"), store.calls("queues"));
-    // Somebody who looks at something real is told more than once; meanwhile nobody asks for the rest.
-    let mut viewer = Viewer::look(&desk, &browser, "leases").await;
+    // The viewer of an existing page gets several updates; meanwhile the others get none.
+    let mut viewer = Viewer::look(&fixture, &browser, "leases").await;
     viewer.until("event: live").await;
     let looks = store.calls("leases");
     eventually("two more looks", PATIENCE, async || {
@@ -109,11 +105,13 @@ async fn what_is_not_there_is_not_watched(bench: Bench) {
     assert_eq!((store.calls("explain"), store.calls("queues")), asked);
 }
 
-async fn viewers_are_told_since_when_nothing_is_known(bench: Bench) {
-    let store = Faulty::new(bench.store.clone());
-    let desk = Desk::open(bench.with_store(store.clone())).await;
+#[tokio::test]
+async fn viewers_are_told_since_when_nothing_is_known() {
+    let bench = Bench::reference().await;
+    let store = FaultyStore::new(bench.store.clone());
+    let fixture = DashboardFixture::open(bench.with_store(store.clone())).await;
     let browser = Browser::default();
-    let mut viewer = Viewer::look(&desk, &browser, "queue:mail").await;
+    let mut viewer = Viewer::look(&fixture, &browser, "queue:mail").await;
     assert_eq!(viewer.status(), "200");
     viewer.until("No messages here.").await;
     assert!(!viewer.seen.contains("event: stale"), "{}", viewer.seen);
@@ -128,10 +126,10 @@ async fn viewers_are_told_since_when_nothing_is_known(bench: Bench) {
     let now = Timestamp::now().as_second();
     assert!((before..=now).contains(&since.as_second()), "{since}");
     assert!(!viewer.seen.contains("secret-host"), "{}", viewer.seen);
-    // Whoever comes now is told the same, and not refused.
-    let mut other = Viewer::look(&desk, &browser, "queue:mail").await;
+    // A new viewer gets the same, not an error.
+    let mut other = Viewer::look(&fixture, &browser, "queue:mail").await;
     other.until("event: stale").await;
-    let mut first = Viewer::look(&desk, &browser, "overview:hour").await;
+    let mut first = Viewer::look(&fixture, &browser, "overview:hour").await;
     first.until("event: stale").await;
     assert!(!first.seen.contains("event: live"), "{}", first.seen);
 
@@ -139,27 +137,29 @@ async fn viewers_are_told_since_when_nothing_is_known(bench: Bench) {
     store.mend();
     viewer.until("event: live").await;
     first.until("event: live").await;
-    desk.bench.enqueue("mail", json!(1)).await;
+    fixture.bench.enqueue("mail", json!(1)).await;
     viewer.until("data-row").await;
 }
 
-async fn a_look_that_hangs_or_panics_is_not_for_ever(bench: Bench) {
-    let store = Faulty::new(bench.store.clone());
-    let desk = Desk::open(bench.with_store(store.clone())).await;
+#[tokio::test]
+async fn a_look_that_hangs_or_panics_is_not_for_ever() {
+    let bench = Bench::reference().await;
+    let store = FaultyStore::new(bench.store.clone());
+    let fixture = DashboardFixture::open(bench.with_store(store.clone())).await;
     let browser = Browser::default();
-    let mut viewer = Viewer::look(&desk, &browser, "leases").await;
+    let mut viewer = Viewer::look(&fixture, &browser, "leases").await;
     viewer.until("event: live").await;
     store.inject("leases", Fault::Waits(Arc::new(Semaphore::new(0))));
     viewer.until("event: stale").await;
     viewer.seen.clear();
     store.mend();
     viewer.until("event: live").await;
-    // The stream ends, and whoever comes again begins anew.
+    // The stream ends, and the next viewer starts another.
     store.inject("leases", Fault::Panics);
     viewer.until_end().await;
     store.mend();
     let looks = store.calls("leases");
-    let mut again = Viewer::look(&desk, &browser, "leases").await;
+    let mut again = Viewer::look(&fixture, &browser, "leases").await;
     again.until("event: live").await;
     eventually("it is looked again", PATIENCE, async || {
         store.calls("leases") >= looks + 3
@@ -169,22 +169,25 @@ async fn a_look_that_hangs_or_panics_is_not_for_ever(bench: Bench) {
 
 #[tokio::test]
 async fn nobody_takes_all_places() {
-    let desk = Desk::guarded(Bench::reference().await).await;
-    let (olga, anton) = (desk.login(OPERATOR).await, desk.login(super::AUDITOR).await);
+    let fixture = DashboardFixture::guarded(Bench::reference().await).await;
+    let (olga, anton) = (
+        fixture.login(OPERATOR).await,
+        fixture.login(super::AUDITOR).await,
+    );
     let mut views = Vec::new();
     for _ in 0..64 {
-        let view = Viewer::look(&desk, &olga, "leases").await;
+        let view = Viewer::look(&fixture, &olga, "leases").await;
         assert_eq!(view.status(), "200", "{}", view.seen);
         views.push(view);
     }
-    let refused = Viewer::look(&desk, &olga, "leases").await;
+    let refused = Viewer::look(&fixture, &olga, "leases").await;
     assert_eq!(refused.status(), "503", "{}", refused.seen);
-    let other = Viewer::look(&desk, &anton, "leases").await;
+    let other = Viewer::look(&fixture, &anton, "leases").await;
     assert_eq!(other.status(), "200", "{}", other.seen);
-    // A place is given back by whoever leaves.
+    // A viewer that leaves frees its slot.
     views.pop();
     eventually("a place", PATIENCE, async || {
-        Viewer::look(&desk, &olga, "leases").await.status() == "200"
+        Viewer::look(&fixture, &olga, "leases").await.status() == "200"
     })
     .await;
 }

@@ -7,7 +7,7 @@ use consign_testkit::eventually_some;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{Browser, Desk, on_databases};
+use super::{Browser, DashboardFixture, on_databases};
 use crate::bench::{Bench, name};
 
 on_databases!(
@@ -24,13 +24,13 @@ async fn what_was_previewed_is_what_is_redriven(bench: Bench) {
     ] {
         dead.push(bench.bury("mail", code).await);
     }
-    let desk = Desk::open(bench).await;
+    let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
     let path = "/ui/dead/preview?queue=mail&code=timeout&limit=3";
-    let preview = desk.get(&mut browser, path).await;
+    let preview = fixture.get(&mut browser, path).await;
     preview
         .says(200, "3 dead message(s) would be requeued")
-        .says(200, "All of them, in the order they go");
+        .says(200, "All of them, in the order of the redrive");
     let links = preview
         .text
         .split("<th scope=\"row\"><a href=\"/ui/messages/");
@@ -40,21 +40,21 @@ async fn what_was_previewed_is_what_is_redriven(bench: Bench) {
         .collect();
     assert_eq!(shown, [dead[0], dead[2], dead[3]]);
     let dry = json!({"queue": "mail", "code": "timeout", "limit": 3, "dry_run": true});
-    let dry = desk.bench.post("/v1/redrives", dry).await;
+    let dry = fixture.bench.post("/v1/redrives", dry).await;
     let samples = dry.json["samples"].as_array().unwrap().iter();
     let samples: Vec<i64> = samples
         .map(|it| it["message_id"].as_i64().unwrap())
         .collect();
     assert_eq!(samples, shown, "the API shows the same");
     let reason = [("reason", "back")];
-    let started = desk
+    let started = fixture
         .send(&mut browser, &preview, "/ui/redrives", &reason)
         .await;
     assert_eq!(started.status, 303, "{}", started.text);
-    while desk.bench.store.step_redrive(2).await.unwrap().is_some() {}
+    while fixture.bench.store.step_redrive(2).await.unwrap().is_some() {}
     let mut redriven = Vec::new();
     for id in dead {
-        if desk.bench.state_of(id).await == "ready" {
+        if fixture.bench.state_of(id).await == "ready" {
             redriven.push(id);
         }
     }
@@ -84,19 +84,21 @@ async fn ten_thousand_are_redriven_stopped_and_resumed(bench: Bench) {
         assert_eq!(reports.len(), 1_000);
         store.settle(lease.token, &reports).await.unwrap();
     }
-    let desk = Desk::open(bench).await;
+    let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
-    let preview = desk.get(&mut browser, "/ui/dead/preview?queue=mail").await;
+    let preview = fixture
+        .get(&mut browser, "/ui/dead/preview?queue=mail")
+        .await;
     preview
         .says(200, "10,000 dead message(s) would be requeued")
         .says(200, "And 9,950 after these.");
     let fields = [("reason", "back")];
-    let started = desk
+    let started = fixture
         .send(&mut browser, &preview, "/ui/redrives", &fields)
         .await;
     let run = started.header("location").split('?').next().unwrap();
     let id = run.rsplit('/').next().unwrap();
-    let mut stream = desk.server.connect().await;
+    let mut stream = fixture.server.connect().await;
     let ask = format!(
         "GET /ui/events?topic=redrive:{id} HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n"
     );
@@ -105,23 +107,23 @@ async fn ten_thousand_are_redriven_stopped_and_resumed(bench: Bench) {
     for _ in 0..10 {
         store.step_redrive(200).await.unwrap().unwrap();
     }
-    let page = desk.get(&mut browser, run).await;
+    let page = fixture.get(&mut browser, run).await;
     page.says(200, "2,000 of 10,000 requeued");
     until(&mut stream, &mut seen, "2,000 of 10,000 requeued").await;
     let stop = format!("{run}/stop");
-    desk.send(&mut browser, &page, &stop, &fields).await;
+    fixture.send(&mut browser, &page, &stop, &fields).await;
     assert_eq!(
         store.step_redrive(200).await.unwrap(),
         None,
         "it is stopped"
     );
-    let page = desk.get(&mut browser, run).await;
+    let page = fixture.get(&mut browser, run).await;
     page.says(200, "data-state=\"stopped\"");
     let resume = format!("{run}/resume");
-    desk.send(&mut browser, &page, &resume, &fields).await;
+    fixture.send(&mut browser, &page, &resume, &fields).await;
     while store.step_redrive(200).await.unwrap().is_some() {}
     until(&mut stream, &mut seen, "10,000 of 10,000 requeued").await;
-    let page = desk.get(&mut browser, run).await;
+    let page = fixture.get(&mut browser, run).await;
     page.says(200, "10,000 of 10,000 requeued")
         .says(200, "data-state=\"done\"");
 }
@@ -149,11 +151,11 @@ async fn what_workers_do_by_http_counts(bench: Bench) {
     bench.post(&path, first.clone()).await.is(200);
     bench.post(&path, first).await.is(200);
     let rest = json!({"reports": [report(1, "delivered"), report(2, "dead")]});
-    // Another server of the same database counts what is told to it.
+    // Another server of the same database counts the results reported to it.
     let other = Bench::on(bench.store.clone(), bench.clock.clone(), None).await;
     other.post(&path, rest).await.is(200);
     for (bench, delivered, dead) in [(&bench, 1, 0), (&other, 1, 1)] {
-        // The other server has to look up the queue, and nobody waits for that.
+        // The other server looks up the queue, and the request does not wait for that.
         let queues = eventually_some("it is counted", SOON, || async {
             Some(bench.state.take_done()).filter(|queues| !queues.is_empty())
         })
@@ -163,15 +165,17 @@ async fn what_workers_do_by_http_counts(bench: Bench) {
             (queues[0].done.delivered, queues[0].done.dead),
             (delivered, dead)
         );
-        let pulse = consign_kernel::Pulse {
+        let heartbeat = consign_kernel::Heartbeat {
             process: "w".into(),
             version: "1".into(),
             running_for: Duration::ZERO,
             queues,
         };
-        bench.store.pulse(&pulse).await.unwrap();
+        bench.store.heartbeat(&heartbeat).await.unwrap();
     }
-    let desk = Desk::open(bench).await;
-    let page = desk.get(&mut Browser::default(), "/ui/queues/mail").await;
-    page.says(200, "33.3 %").says(200, "consign.pulse");
+    let fixture = DashboardFixture::open(bench).await;
+    let page = fixture
+        .get(&mut Browser::default(), "/ui/queues/mail")
+        .await;
+    page.says(200, "33.3 %").says(200, "consign.heartbeat");
 }

@@ -21,7 +21,7 @@ use tracing::{
 
 /// What was recorded under each name and its labels, as `name{label=value}`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Recorded(Arc<Mutex<BTreeMap<String, Arc<Value>>>>);
+pub(crate) struct MetricValues(Arc<Mutex<BTreeMap<String, Arc<Value>>>>);
 
 /// The total of a counter, the last value of a gauge, the number of samples of a histogram.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl HistogramFn for Value {
     }
 }
 
-impl Recorded {
+impl MetricValues {
     /// Listens from now on.
     pub(crate) fn install() -> Self {
         let recorded = Self::default();
@@ -76,7 +76,7 @@ impl Recorded {
     }
 }
 
-impl Recorder for Recorded {
+impl Recorder for MetricValues {
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
@@ -93,13 +93,13 @@ impl Recorder for Recorded {
 
 /// The spans that were opened and the lines that were logged, as text.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Traced {
+pub(crate) struct TraceLog {
     pub(crate) spans: Arc<Mutex<Vec<String>>>,
     pub(crate) lines: Arc<Mutex<Vec<String>>>,
     ids: Arc<AtomicU64>,
 }
 
-impl Traced {
+impl TraceLog {
     pub(crate) fn install() -> Self {
         let traced = Self::default();
         tracing::subscriber::set_global_default(traced.clone()).unwrap();
@@ -115,7 +115,7 @@ impl Visit for Fields {
     }
 }
 
-impl Subscriber for Traced {
+impl Subscriber for TraceLog {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         metadata.target().starts_with("consign_worker")
     }

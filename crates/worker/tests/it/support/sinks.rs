@@ -1,4 +1,4 @@
-//! A sink that does what a test says and remembers what it saw.
+//! A scripted sink that records its deliveries.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ type Script<T> = Box<dyn Fn(Delivery) -> Answer<T> + Send + Sync>;
 
 /// What a sink saw of one delivery.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct DeliveryRecord {
     pub(crate) id: MessageId,
     pub(crate) at: Instant,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Seen {
 pub(crate) struct ScriptedSink {
     script: Script<Verdict>,
     probe: Option<Script<Probe>>,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<DeliveryRecord>>,
     finished: AtomicUsize,
     now: Arc<AtomicUsize>,
     most: AtomicUsize,
@@ -36,9 +36,9 @@ pub(crate) struct ScriptedSink {
 }
 
 /// Counts a delivery as under way until it ends or is dropped.
-struct UnderWay(Arc<AtomicUsize>);
+struct DeliveryGuard(Arc<AtomicUsize>);
 
-impl Drop for UnderWay {
+impl Drop for DeliveryGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, SeqCst);
     }
@@ -118,7 +118,7 @@ impl ScriptedSink {
     }
 
     /// Every delivery started, in order.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<DeliveryRecord> {
         self.seen.lock().unwrap().clone()
     }
 
@@ -138,7 +138,7 @@ impl ScriptedSink {
         self.most.load(SeqCst)
     }
 
-    /// Deliveries that came to an end by themselves.
+    /// Deliveries that ended without being cut off.
     pub(crate) fn finished(&self) -> usize {
         self.finished.load(SeqCst)
     }
@@ -171,9 +171,9 @@ impl Sink for ScriptedSink {
 
     async fn deliver(&self, delivery: &Delivery) -> Verdict {
         let now = self.now.fetch_add(1, SeqCst) + 1;
-        let _under_way = UnderWay(Arc::clone(&self.now));
+        let _under_way = DeliveryGuard(Arc::clone(&self.now));
         self.most.fetch_max(now, SeqCst);
-        self.seen.lock().unwrap().push(Seen {
+        self.seen.lock().unwrap().push(DeliveryRecord {
             id: delivery.message.id,
             at: Instant::now(),
         });
@@ -186,7 +186,7 @@ impl Sink for ScriptedSink {
         self.probed.fetch_add(1, SeqCst);
         match &self.probe {
             Some(probe) => probe(delivery.clone()).await,
-            None => Probe::CannotTell("not asked for in this test".to_owned()),
+            None => Probe::CannotTell("not expected in this test".to_owned()),
         }
     }
 }

@@ -13,7 +13,7 @@ fn start() -> Timestamp {
     "2027-01-15T08:00:00Z".parse().unwrap()
 }
 
-/// The reference store with a clock that moves only when told to.
+/// The reference store with a clock that the test sets.
 pub(crate) fn frozen_reference() -> (ReferenceStore, ManualClock) {
     let clock = ManualClock::at(start());
     (ReferenceStore::new(clock.clone(), 7), clock)
@@ -44,28 +44,24 @@ pub(crate) async fn sqlite() -> (Arc<SqliteStore>, tempfile::TempDir) {
     (Arc::new(store.unwrap()), folder)
 }
 
-/// A database with every app.
-fn postgres_options(url: &str) -> PostgresOptions {
-    let mut options = PostgresOptions::new(url);
-    options
-        .components
-        .push(consign_scm_store::POSTGRES_COMPONENT);
-    options
-}
-
 /// A migrated PostgreSQL database.
 pub(crate) async fn postgres_database() -> TestDatabase {
     let name = format!(
         "consign_{}",
-        fingerprint(postgres_options("").migrations().into_iter().map(|m| m.sql))
+        fingerprint(
+            PostgresOptions::new("")
+                .migrations()
+                .into_iter()
+                .map(|m| m.sql)
+        )
     );
     TestDatabase::from_template(&name, async |url: &str| {
-        migrate(&postgres_options(url)).await.unwrap();
+        migrate(&PostgresOptions::new(url)).await.unwrap();
     })
     .await
 }
 
 pub(crate) async fn postgres(url: &str) -> Arc<PostgresStore> {
-    let store = PostgresStore::connect(&postgres_options(url)).await;
+    let store = PostgresStore::connect(&PostgresOptions::new(url)).await;
     Arc::new(store.unwrap())
 }

@@ -1,11 +1,11 @@
--- Orders: what a client's idempotency key stands for, and accepting orders under one.
+-- The ledger of orders: one row per client and idempotency key; accepting orders.
 
 -- One row per client and key: accepted, then succeeded or failed. Columns of a row that is accepted
 -- through the outbox stay out of every index when it ends, so that the row can be changed in place.
 --
--- requeued_at: when a person last gave it a fresh start; its times to live count from there.
+-- requeued_at: the last requeue; the row's times to live count from there.
 -- give_up_at and direct_order: only of orders sent within the request, which have no message.
--- The answer is kept as json, not jsonb: every reading must be equal byte by byte to what was said first.
+-- The response is json, not jsonb: every reading must be equal byte by byte to the first response.
 CREATE TABLE consign.idempo_ledger (
     first_seen_at         timestamptz NOT NULL,
     last_seen_at          timestamptz NOT NULL,
@@ -29,13 +29,13 @@ CREATE INDEX idx_idempo_ledger_expires ON consign.idempo_ledger (expires_at);
 CREATE INDEX idempo_ledger_first_seen ON consign.idempo_ledger (first_seen_at);
 CREATE INDEX idempo_ledger_give_up ON consign.idempo_ledger (give_up_at) WHERE give_up_at IS NOT NULL;
 
--- What succeeded stays so, whoever writes: what was executed is not taken back.
+-- `succeeded` is final, for every writer: an executed order is not taken back.
 CREATE FUNCTION consign.refuse_reopening() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     RAISE EXCEPTION 'consign.idempo_ledger: succeeded is final'
-        USING ERRCODE = 'CN009', HINT = 'A row that has succeeded changes no more; a purge removes it when its time is over.';
+        USING ERRCODE = 'CN009', HINT = 'A succeeded row never changes; a purge deletes it after it has expired.';
 END $$;
 REVOKE ALL ON FUNCTION consign.refuse_reopening() FROM PUBLIC;
 
@@ -62,8 +62,8 @@ CREATE TABLE consign.order_quota (
     PRIMARY KEY (client, day)
 );
 
--- Refuses a message of the queue that is no order of the ledger: a copy of an order would be sent a second time, and a
--- message under the key of an order that is still to come would keep that out for good.
+-- Rejects a message of the queue that is no order of the ledger: a copy of an order would be sent a second time, and a
+-- message under the key of a future order would block that order for good.
 CREATE FUNCTION consign.check_orders(p_queue text, p_ids bigint[], p_keys text[], p_groups text[], p_payloads jsonb[],
                                      p_headers jsonb[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -80,9 +80,8 @@ END $$;
 REVOKE ALL ON FUNCTION consign.check_orders(text, bigint[], text[], text[], jsonb[], jsonb[]) FROM PUBLIC;
 SELECT consign.set_hook('orders', 'check', 'consign.check_orders');
 
--- A row of the ledger as it is answered, with what is sent of it while accepted (not to who has just
--- handed it in), and how: new, same or conflict to who hands an order in; valid
--- or expired to who is about to send it; known to who asks.
+-- A row of the ledger as functions return it; sent: the order to send, while it is accepted and not new. answer: new,
+-- same or conflict for an accept; valid or expired for a worker about to send; known for a look-up.
 CREATE TYPE consign.order_answer AS (
     answer text, client text, idempotency_key text, request_digest text, result_digest text, status text,
     first_seen_at timestamptz, last_seen_at timestamptz, expires_at timestamptz, order_expires_at timestamptz,
@@ -107,7 +106,7 @@ CREATE FUNCTION consign.plain_number(p_text text) RETURNS numeric
 REVOKE ALL ON FUNCTION consign.plain_number(text) FROM PUBLIC;
 
 -- The answer for an order that ended without one from an adapter, in the form those have; p_order as in
--- the message's payload. Without a reason code it counts as executed, though nobody knows to what extent.
+-- the message's payload. Without a reason code it counts as executed, though to an unknown extent.
 CREATE FUNCTION consign.order_result(p_order jsonb, p_key text, p_reason_code text, p_message text, p_now timestamptz) RETURNS json
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
     AS $$
@@ -126,7 +125,7 @@ CREATE FUNCTION consign.order_result(p_order jsonb, p_key text, p_reason_code te
                 || CASE WHEN p_reason_code IS NULL THEN jsonb_build_array(p_message) ELSE '[]'::jsonb END))::json $$;
 REVOKE ALL ON FUNCTION consign.order_result(jsonb, text, text, text, timestamptz) FROM PUBLIC;
 
--- Whether an order can be kept and told apart later.
+-- Whether the fields of an order are within their bounds.
 CREATE FUNCTION consign.is_sound_order(p_client text, p_key text, p_digest text, p_payload jsonb, p_ttl interval,
                                        p_max_age interval) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -144,8 +143,8 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.refuse_order() FROM PUBLIC;
 
--- Makes orders sent within a request that never came back with a result failed: their outcome is unknown.
--- One that somebody else has in hand is left out: it is being closed, and a purge must not wait for that.
+-- Fails orders sent within a request for which no result was recorded in time: their outcome is unknown. A locked row is
+-- skipped: it is being closed, and a purge must not wait for that.
 CREATE FUNCTION consign.give_up_orders(p_clients text[], p_keys text[], p_now timestamptz) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -196,15 +195,15 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.known_orders(text[], text[], text[], bigint[], bigint[]) FROM PUBLIC;
 
--- Notes that keys came again: counts conflicts, gives up what is overdue, and moves last_seen_at once a
--- minute. Answers whether anything was written; a replay within the minute writes nothing at all.
+-- Records that keys were repeated: counts conflicts, gives up overdue orders, and updates last_seen_at once a minute.
+-- Returns whether anything was written; a replay within the minute writes nothing at all.
 CREATE FUNCTION consign.note_replays(p_answers consign.order_answer[], p_now timestamptz) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_written boolean := false;
 BEGIN
-    -- First: others wait for conflicts with rows of the ledger in their hands, none the other way round.
+    -- First, for the order of locks: other transactions wait for conflicts while they hold rows of the ledger.
     IF EXISTS (SELECT FROM unnest(p_answers) a WHERE a.answer = 'same' AND a.status = 'accepted' AND a.outbox_id IS NULL) THEN
         v_written := consign.give_up_orders(array_agg(a.client), array_agg(a.idempotency_key), p_now) > 0
             FROM unnest(p_answers) a WHERE a.answer = 'same' AND a.status = 'accepted' AND a.outbox_id IS NULL;
@@ -214,7 +213,7 @@ BEGIN
             GROUP BY a.client, a.idempotency_key ORDER BY a.client COLLATE "C", a.idempotency_key COLLATE "C"
         ON CONFLICT (client, idempotency_key) DO UPDATE SET conflicts = c.conflicts + excluded.conflicts;
     v_written := FOUND OR v_written;
-    -- Last, and without waiting: a settle may have a hand on these rows, in another order.
+    -- Last, and without waiting: a settle may hold locks on these rows, taken in another order.
     UPDATE consign.idempo_ledger l SET last_seen_at = p_now
         FROM (SELECT k.client, k.idempotency_key FROM consign.idempo_ledger k
                   JOIN (SELECT DISTINCT a.client, a.idempotency_key FROM unnest(p_answers) a
@@ -239,10 +238,10 @@ BEGIN
         v_keys := ARRAY(SELECT o.client || '/' || o.key FROM unnest(p_clients, p_keys) AS o (client, key));
     END IF;
     SELECT e.ord INTO v_twice
-        FROM consign.enqueue_numbered('orders', p_ids, p_payloads, v_keys, NULL, p_headers, interval '0', NULL, NULL, p_ids)
+        FROM consign.enqueue_numbered('orders', p_ids, p_payloads, v_keys, NULL, p_headers, interval '0', NULL, NULL, p_ids, false)
             WITH ORDINALITY AS e (id, duplicate, state, ord)
         WHERE e.duplicate LIMIT 1;
-    -- A message of that key without a row in the ledger was put there by hand: whose it is nobody knows.
+    -- A message of that key without a row in the ledger was inserted around the ledger: its client is unknown.
     IF FOUND THEN
         PERFORM consign.refuse_conflict('orders', v_keys[v_twice], NULL);
     END IF;
@@ -279,7 +278,7 @@ BEGIN
     IF consign.note_replays(v_answers, p_now) THEN
         v_again := ARRAY(SELECT k FROM consign.known_orders(p_clients, p_keys, p_digests, p_ids, v_new) k);
     END IF;
-    -- A row that a purge has removed since then is answered as it was: this call came before the purge.
+    -- A row that a purge has deleted since is returned as it was: this call precedes the purge.
     RETURN QUERY SELECT * FROM unnest(CASE WHEN cardinality(v_again) = cardinality(v_answers) THEN v_again ELSE v_answers END);
 END $$;
 REVOKE ALL ON FUNCTION consign.accept_among_known(bigint[], text[], text[], text[], jsonb[], jsonb[], timestamptz) FROM PUBLIC;
@@ -312,7 +311,7 @@ BEGIN
     THEN
         RAISE EXCEPTION 'orders: every array must be as long as the keys; headers and ages may be NULL' USING ERRCODE = 'CN006';
     END IF;
-    v_ids := CASE WHEN v_count = 1 THEN ARRAY[nextval('consign.message_id_seq')] ELSE consign.reserve_ids(v_count) END;
+    v_ids := consign.reserve_ids(v_count);
     LOOP
         INSERT INTO consign.idempo_ledger (first_seen_at, last_seen_at, expires_at, order_expires_at, outbox_id, http_status,
                                            client, idempotency_key, status, request_digest)
@@ -340,7 +339,7 @@ BEGIN
             PERFORM consign.refuse_order();
         END IF;
         RETURN QUERY SELECT * FROM consign.accept_among_known(v_ids, p_clients, p_keys, p_digests, p_payloads, p_headers, v_now);
-        -- Nothing was answered if a purge removed a row between the two looks: then its key is free.
+        -- No row is returned if a purge deleted one between the two statements: then its key is free.
         EXIT WHEN FOUND;
     END LOOP;
 END $$;
@@ -375,7 +374,7 @@ BEGIN
     END LOOP;
     IF v_answer.answer <> 'new' AND consign.note_replays(ARRAY[v_answer], v_now) THEN
         SELECT * INTO v_again FROM consign.known_orders(ARRAY[p_client], ARRAY[p_key], ARRAY[p_digest], ARRAY[0], v_new);
-        -- A row that a purge has removed since then is answered as it was: this call came before the purge.
+        -- A row that a purge has deleted since is returned as it was: this call precedes the purge.
         v_answer := CASE WHEN FOUND THEN v_again ELSE v_answer END;
     END IF;
     RETURN v_answer;
@@ -393,7 +392,7 @@ BEGIN
         RAISE EXCEPTION 'ended: status must be succeeded or failed, http_status from 100 to 599, with a response'
             USING ERRCODE = 'CN006';
     END IF;
-    -- The clock is read under the lock: waiting for it must not bring an order back that was given up.
+    -- The clock is read under the lock: waiting for it must not revive an order that was given up.
     PERFORM FROM consign.idempo_ledger l WHERE l.client = p_client AND l.idempotency_key = p_key FOR NO KEY UPDATE;
     PERFORM consign.give_up_orders(ARRAY[p_client], ARRAY[p_key], consign.clock());
     UPDATE consign.idempo_ledger l SET

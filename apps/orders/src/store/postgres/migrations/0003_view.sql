@@ -1,5 +1,5 @@
--- Orders as the outbox protocol knows them: a view with its columns and its five states, through which
--- two of its three manual statements act; the third only counts.
+-- Orders as in the outbox protocol: a view with its columns and its five states. Two of its three manual statements update
+-- the view; the third only counts.
 
 -- The request as it came; what cannot be read as JSON is shown as text, what has no request as it is.
 CREATE FUNCTION consign.order_body(p_payload jsonb) RETURNS jsonb
@@ -115,25 +115,3 @@ REVOKE ALL ON FUNCTION consign.change_outbox_order() FROM PUBLIC;
 
 CREATE TRIGGER change_outbox_order INSTEAD OF UPDATE ON consign.outbox_orders
     FOR EACH ROW EXECUTE FUNCTION consign.change_outbox_order();
-
--- Who may do what with orders: the order server takes them in, looks them up and works their queue.
-SELECT consign.make_role('consign_order_server');
-INSERT INTO consign.queue_grant (queue, role) VALUES ('orders', 'consign_order_server');
-GRANT USAGE ON SCHEMA consign TO consign_order_server;
-GRANT SELECT ON consign.schema_version TO consign_order_server;
-GRANT EXECUTE ON FUNCTION
-    consign.accept_orders(text[], text[], text[], jsonb[], jsonb[], interval[], interval[]),
-    consign.open_direct_order(text, text, text, jsonb, interval, interval),
-    consign.close_direct_order(text, text, text, text, int, text, json),
-    consign.take_order_quota(text, bigint, bigint),
-    consign.verify_order(text, text)
-    TO consign_order_server;
-GRANT EXECUTE ON FUNCTION consign.purge_orders(text, text, int, bigint, boolean) TO consign_operator;
-GRANT EXECUTE ON FUNCTION consign.order_entry(text, text), consign.count_orders()
-    TO consign_order_server, consign_operator, consign_auditor;
-GRANT EXECUTE ON FUNCTION consign.order_body(jsonb) TO consign_operator, consign_auditor;
-GRANT SELECT ON consign.idempo_ledger, consign.idempo_conflict, consign.order_quota, consign.outbox_orders
-    TO consign_auditor, consign_operator;
--- The columns that its two changes may set. The right to update the whole view would be one to lock all of its tables.
-GRANT UPDATE (status, attempts, last_error_code, last_error_msg, locked_by, locked_at, next_run_at, updated_at)
-    ON consign.outbox_orders TO consign_operator;

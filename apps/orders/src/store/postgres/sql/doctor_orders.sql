@@ -1,6 +1,6 @@
--- The ledger of orders and their messages agree, and the hooks that see to it are set. Whole
--- tables are joined, and what is slow to ask is asked only about what does not fit: there may be millions.
-WITH strangers AS MATERIALIZED (
+-- Checks that the ledger agrees with the messages and that its hooks are set. Whole tables are joined,
+-- and slow lookups run only for rows that disagree: there may be millions.
+WITH orphans AS MATERIALIZED (
     SELECT m.id FROM consign.message m LEFT JOIN consign.idempo_ledger l ON l.outbox_id = m.id
         WHERE m.queue = 'orders' AND l.outbox_id IS NULL
 ), odd AS MATERIALIZED (
@@ -12,42 +12,42 @@ WITH strangers AS MATERIALIZED (
             AND l.status <> CASE WHEN d.message_id IS NOT NULL THEN 'failed' WHEN a.message_id IS NOT NULL THEN 'succeeded'
                                  ELSE 'accepted' END
 ), disagreeing AS MATERIALIZED (
-    -- A row about another request than its message is not that message's own.
+    -- A row about another request belongs to another message.
     SELECT o.outbox_id, o.status, consign.state_of(o.outbox_id) AS state
         FROM odd o JOIN consign.message m ON m.id = o.outbox_id AND m.payload->>'request_digest' = o.request_digest
 )
-SELECT 'order_message_missing' AS code, count(*) || ' accepted order(s) have no message: they would never be sent' AS what,
-       'ask the broker by their keys; then restore consign.message from a backup or, as owner, delete the rows from consign.idempo_ledger so that their keys are free again' AS remedy,
+SELECT 'order_message_missing' AS code, count(*) || ' accepted order(s) have no message and will never be sent' AS what,
+       'check their keys at the broker; then restore consign.message from a backup or, as owner, delete the rows from consign.idempo_ledger to free their keys' AS remedy,
        (array_agg(l.outbox_id ORDER BY l.outbox_id))[: 20] AS ids
     FROM consign.idempo_ledger l
     WHERE l.status = 'accepted' AND l.outbox_id IS NOT NULL AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = l.outbox_id)
     HAVING count(*) > 0
 UNION ALL
-SELECT 'order_not_in_ledger', count(*) || ' message(s) of queue orders belong to no row of the ledger: a worker would bury them',
-       'hold them with `consign hold`, restore consign.idempo_ledger from a backup, then `consign unhold`; if nobody ordered them, find out who removed the hook `check` of the queue and leave them to the worker, which does not send them',
+SELECT 'order_not_in_ledger', count(*) || ' message(s) of queue orders have no row in the ledger: a worker will mark them dead',
+       'hold them with `consign hold`, restore consign.idempo_ledger from a backup, then `consign unhold`; if the orders are not genuine, find out what removed the hook `check` of the queue; the worker does not send them',
        (array_agg(s.id ORDER BY s.id))[: 20]
-    FROM strangers s WHERE consign.state_of(s.id) NOT IN ('delivered', 'dead')
+    FROM orphans s WHERE consign.state_of(s.id) NOT IN ('delivered', 'dead')
     HAVING count(*) > 0
 UNION ALL
 SELECT 'order_disagrees', count(*) || ' order(s) are ' || o.status || ' in the ledger, but their messages are ' || o.state,
        CASE WHEN o.status = 'succeeded' AND o.state = 'dead'
-            THEN 'succeeded is final: ask the broker; if the order was not executed after all, as owner disable the trigger succeeded_is_final, set the row by its last attempt and enable it again'
+            THEN 'succeeded is final: check the order at the broker; if it was not executed, as owner disable the trigger succeeded_is_final, set the row from its last attempt and enable the trigger again'
             WHEN o.state IN ('delivered', 'dead')
-            THEN 'the message is right: as owner, set status, http_status and response_payload_json of these rows by its last attempt'
-            ELSE 'the ledger is right, and a worker syncs the message when its turn comes; if it is not to be sent, `consign hold`' END,
+            THEN 'the message is right: as owner, set status, http_status and response_payload_json of these rows from its last attempt'
+            ELSE 'the ledger is right: the worker that claims the message records its result; to prevent a send, use `consign hold`' END,
        (array_agg(o.outbox_id ORDER BY o.outbox_id))[: 20]
     FROM disagreeing o
     GROUP BY o.status, o.state
 UNION ALL
-SELECT 'order_follow_off', 'the ledger of orders may come apart from their messages: hook ' || wanted.event || ' of queue orders is off',
+SELECT 'order_follow_off', 'the ledger of orders is not updated with its messages: hook ' || wanted.event || ' of queue orders is off',
        'as owner: SELECT consign.set_hook(''orders'', ''' || wanted.event || ''', ''' || wanted.function || '''), then run doctor again',
        '{}'::bigint[]
     FROM (VALUES ('check', 'consign.check_orders'), ('settled', 'consign.end_orders'), ('expired', 'consign.end_orders'),
-               ('moved', 'consign.reopen_orders'), ('resolve', 'consign.resolved_order')) AS wanted (event, function)
-    WHERE wanted.function IS DISTINCT FROM (SELECT h.function FROM consign.hook h WHERE h.queue = 'orders' AND h.event = wanted.event)
-        OR EXISTS (SELECT FROM consign.queue n WHERE n.name = 'orders' AND n.hooks->>wanted.event IS DISTINCT FROM wanted.function)
+               ('moved', 'consign.reopen_orders'), ('resolve', 'consign.resolved_order'),
+               ('needed', 'consign.needed_orders'), ('departed', 'consign.depart_orders')) AS wanted (event, function)
+    WHERE NOT EXISTS (SELECT FROM consign.queue q WHERE q.name = 'orders' AND q.hooks->>wanted.event = wanted.function)
 UNION ALL
-SELECT 'order_follow_off', 'what succeeded could be changed in the ledger of orders: trigger succeeded_is_final is off',
+SELECT 'order_follow_off', 'succeeded rows of the ledger of orders can be changed: trigger succeeded_is_final is off',
        'as owner: ALTER TABLE consign.idempo_ledger ENABLE TRIGGER succeeded_is_final (create it as in `consign migrate print` if missing)',
        '{}'::bigint[]
     WHERE NOT EXISTS (

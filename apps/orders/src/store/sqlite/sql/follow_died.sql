@@ -1,5 +1,5 @@
--- Fails the orders of dead messages. A conflict says nothing about the order that holds the key. What may have been
--- executed says so, whatever went wrong last. Uses idempo_ledger_outbox and the primary keys of dead, attempt and
+-- Fails the orders of dead messages. A conflict does not affect the order that holds the key. An uncertain
+-- outcome takes precedence over the last failure. Uses idempo_ledger_outbox and the primary keys of dead, attempt and
 -- message; the plus is there as in `follow_settled`. ?1 JSON array of ids.
 UPDATE idempo_ledger
 SET status = 'failed',

@@ -1,6 +1,6 @@
--- Ends the orders of delivered messages. Only the order sink gives a code, and people who resolve what was in
--- doubt: an order that was settled without one is left to `doctor`. Without a result it counts as executed, though
--- nobody knows to what extent. Uses idempo_ledger_outbox and the primary keys of attempt and message.
+-- Ends the orders of delivered messages. Only the order sink and resolutions set a code: an order that was settled
+-- without one is reported by `doctor`. Without a result it counts as executed to an unknown extent.
+-- Uses idempo_ledger_outbox and the primary keys of attempt and message.
 -- The plus keeps the planner off idempo_ledger_status, along which it would walk every accepted order.
 -- ?1 JSON array of [message id, attempt number].
 UPDATE idempo_ledger

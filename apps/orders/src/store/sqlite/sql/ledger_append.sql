@@ -1,5 +1,5 @@
 -- Writes accepted orders. ?1 JSON array of [client, idempotency_key, request_digest, outbox_id,
--- expires_at, order_expires_at, give_up_at, what is known of a direct order as text], ?2 now.
+-- expires_at, order_expires_at, give_up_at, the subject of a direct order as text], ?2 now.
 INSERT INTO idempo_ledger (client, idempotency_key, request_digest, status, http_status, outbox_id,
                            first_seen_at, last_seen_at, expires_at, order_expires_at,
                            give_up_at, direct_order)

@@ -1,2 +1,2 @@
--- How many rows there are by status, along idempo_ledger_status alone.
+-- Row counts by status, along idempo_ledger_status alone.
 SELECT status, count(*) FROM idempo_ledger GROUP BY status

@@ -1,4 +1,4 @@
--- Fails orders that were sent within a request and never came back with a result. ?1 now, ?2 JSON
+-- Fails orders that were sent within a request and have no recorded result. ?1 now, ?2 JSON
 -- array of rowids.
 UPDATE idempo_ledger
 SET status = 'failed', http_status = 504, give_up_at = NULL,

@@ -1,4 +1,4 @@
--- How many rows are past their time while their message is alive. Uses the same keys as
+-- Number of expired rows whose message is not finished. Uses the same keys as
 -- `ledger_past`. ?1 now.
 SELECT count(*) FROM idempo_ledger AS l
 WHERE l.expires_at <= ?1 AND l.outbox_id IS NOT NULL

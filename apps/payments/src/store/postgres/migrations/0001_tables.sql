@@ -1,10 +1,10 @@
--- Payments: what is kept beside the messages of the queue `payments`.
+-- Payments: the tables beside the messages of the queue `payments`.
 --
 -- A payment is a message and a row here, written in one transaction and never changed. How it stands
 -- is where its message is; what happened to it are that message's attempts.
 
--- DISPATCHING is a word of the design that came before, where an attempt stood for a lease. Nothing
--- writes it, and a completion that says it is refused.
+-- DISPATCHING is a state of the former design, in which an attempt was a lease. Nothing writes it, and a completion with
+-- it is rejected.
 CREATE TYPE consign.outbox_attempt_state AS ENUM ('DISPATCHING', 'DISPATCHED', 'RETRYABLE', 'FAILED', 'ZOMBIE_REQUEUE');
 
 CREATE TABLE consign.payment (
@@ -20,7 +20,7 @@ CREATE TABLE consign.payment (
     rail_type       text COLLATE "C" NOT NULL,
     CONSTRAINT payment_participant_sequence UNIQUE (participant_id, sequence_id)
 );
--- A key is its tenant's own; payments of nobody share one space of keys.
+-- A key belongs to its tenant; payments without a tenant share one space of keys.
 CREATE UNIQUE INDEX payment_idempotency ON consign.payment (instruction_id, idempotency_key, coalesce(tenant_id::text, ''));
 CREATE INDEX payment_tenant ON consign.payment (tenant_id, message_id) WHERE tenant_id IS NOT NULL;
 
@@ -31,10 +31,10 @@ CREATE TABLE consign.tenant_login (
     tenant_id uuid NOT NULL
 );
 
--- Whoever numbers a participant's payments locks its row. The next number is not kept in it: it follows
--- from the payments themselves, and so has no gaps whatever is rolled back. A counter would leave a dead
+-- Locked by the transaction that numbers a participant's payments. The next number is not stored: it follows from the
+-- payments themselves, and so has no gaps after a rollback. A counter would leave a dead
 -- row behind with each number, and a transaction that takes thousands walks over all of its own.
--- `dense_from`: numbers from here on have no gaps; those before came with an import.
+-- `dense_from`: numbers from here on have no gaps; those before came with an import, or some of them were forgotten.
 CREATE TABLE consign.payment_participant (
     participant_id text COLLATE "C" PRIMARY KEY,
     dense_from     bigint NOT NULL DEFAULT 1 CHECK (dense_from >= 1)
@@ -45,23 +45,39 @@ CREATE VIEW consign.participant_outbox_sequences AS
             LATERAL (SELECT coalesce(max(p.sequence_id), 0) AS last FROM consign.payment p
                          WHERE p.participant_id = q.participant_id) n;
 
--- The database itself keeps a payment from being dispatched twice. Attempts of other queues say nothing of
--- rails and pay for the look at it only.
+-- The database itself keeps a payment from being dispatched twice. Attempts of other queues have no rail reference and
+-- pay only for the check of the condition.
 CREATE UNIQUE INDEX ux_outbox_attempts_one_terminal_per_outbox ON consign.attempt (message_id)
     WHERE outcome = 'delivered' AND result ? 'rail_reference';
--- By which reference a rail knows a payment. Not unique: a rail that gives the same reference twice is
--- an alarm (see payment_outbox_reused_references), never an error. The money has moved, and refusing to
--- write that down would only make it move again. Cut, because an index cannot hold any length.
+-- Payments by the reference of the rail. Not unique: a rail that gives the same reference twice is
+-- an alarm (see payment_outbox_reused_references), never an error. The money has moved, and rejecting the record would
+-- only make it move again. Truncated, because the length of an index entry is limited.
 CREATE INDEX attempt_rail_reference ON consign.attempt (left(result->>'rail_reference', 200))
     WHERE outcome = 'delivered' AND result ? 'rail_reference';
 
-CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.payment
+CREATE TRIGGER append_only BEFORE UPDATE OR TRUNCATE ON consign.payment
     FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
--- A participant that vanished would start again at 1.
+-- A payment is deleted when its message has left and its key was forgotten, not before: the key would be paid again.
+CREATE FUNCTION consign.refuse_forgetting() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM consign.message_key k WHERE k.queue = 'payments' AND k.key = OLD.outbox_id::text)
+        OR EXISTS (SELECT FROM consign.message m WHERE m.id = OLD.message_id)
+    THEN
+        RAISE EXCEPTION 'DELETE on consign.payment rejected: its rows are append-only while their keys are kept'
+            USING ERRCODE = 'CN009', HINT = 'The policy of queue payments says how long: keep_ms, keep_keys_ms.';
+    END IF;
+    RETURN OLD;
+END $$;
+REVOKE ALL ON FUNCTION consign.refuse_forgetting() FROM PUBLIC;
+CREATE TRIGGER keys_are_kept BEFORE DELETE ON consign.payment
+    FOR EACH ROW EXECUTE FUNCTION consign.refuse_forgetting();
+-- A deleted participant would start again at 1.
 CREATE TRIGGER append_only BEFORE DELETE OR TRUNCATE ON consign.payment_participant
     FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
 
--- What an attempt means in the words of payments; from the attempt alone, because attempts never
+-- The state of an attempt in the payment protocol; from the attempt alone, because attempts never
 -- change. What will be tried again has a time for it; what was given up has none. What is in doubt is
 -- never given up: on its last try, or without a reference, it is held. The same table as AttemptState::of
 -- in the crate for payments; a test holds the two together.
@@ -94,9 +110,8 @@ CREATE FUNCTION consign.payments_policy() RETURNS jsonb
     }'::jsonb;
 REVOKE ALL ON FUNCTION consign.payments_policy() FROM PUBLIC;
 
--- What somebody wrote into an error message, in one line and without what could name an account or open a
--- door: secrets, mail addresses, account and card numbers but for their last digits. At most 500
--- characters. The same steps as `shown` in the crate for payments; a test holds the two together.
+-- An error message in one line, with secrets, mail addresses, account and card numbers masked but for their last digits.
+-- At most 500 characters. The same steps as `shown` in the crate for payments; a test compares the two.
 CREATE FUNCTION consign.masked(p_text text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
@@ -146,7 +161,7 @@ CREATE FUNCTION consign.resolved_payment(p_message consign.message, p_outcome te
     AS $$
 BEGIN
     IF p_outcome = 'unknown' THEN
-        RAISE EXCEPTION 'outcome: a payment of which nobody knows what became stays held until the rail''s books say'
+        RAISE EXCEPTION 'outcome: a payment with an unknown outcome stays held until the rail''s books show it'
             USING ERRCODE = 'CN006', DETAIL = jsonb_build_object('id', p_message.id)::text;
     ELSIF p_outcome = 'delivered' AND (jsonb_typeof(p_result) = 'object' AND p_result - 'rail_reference' = '{}'
         AND jsonb_typeof(p_result->'rail_reference') = 'string' AND p_result->>'rail_reference' ~ '\S'
@@ -159,7 +174,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.resolved_payment(consign.message, text, jsonb) FROM PUBLIC;
 
--- Refuses (P7005) to settle a payment as delivered without the rail's reference, whoever settles it.
+-- Rejects (P7005) every settle of a payment as delivered without the rail's reference.
 CREATE FUNCTION consign.payments_settled(p_queue text, p_ids bigint[], p_fence bigint) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
@@ -181,14 +196,14 @@ END $$;
 REVOKE ALL ON FUNCTION consign.payments_settled(text, bigint[], bigint) FROM PUBLIC;
 
 -- The policy of the queue, with what a caller sets. A payment in doubt is probed or held, never sent again by itself. Every
--- policy of it presumes that whoever claims by SQL calls the rail, and holds what was paid under no reference.
+-- policy of it presumes that a worker that claims by SQL calls the rail, and holds payments without a reference.
 CREATE FUNCTION consign.payments_policy_of(p_policy jsonb) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     IF p_policy->>'on_uncertain' = 'resend' THEN
         RAISE EXCEPTION 'policy.on_uncertain: must be probe or hold in queue payments'
-            USING ERRCODE = 'CN006', HINT = 'Nobody pays twice on a guess. Leave the field out for probe.';
+            USING ERRCODE = 'CN006', HINT = 'A payment is never sent twice on a guess. Leave the field out for probe.';
     END IF;
     RETURN consign.payments_policy() || p_policy || '{"presume_begun": true}' || CASE
         WHEN jsonb_typeof(p_policy->'hold_codes') = 'array' AND NOT p_policy->'hold_codes' ? 'MISSING_RAIL_REFERENCE'

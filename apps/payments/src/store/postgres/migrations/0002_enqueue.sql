@@ -30,27 +30,35 @@ REVOKE ALL ON FUNCTION consign.bump_participant_outbox_seq(text) FROM PUBLIC;
 
 -- How a payment stands.
 CREATE FUNCTION consign.payment_state(p_message_id bigint) RETURNS text
-    LANGUAGE sql STABLE
+    -- In PL/pgSQL, which keeps its plan: planning over many ranges takes longer than reading.
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+    AS $$
+BEGIN
     RETURN CASE
         WHEN EXISTS (SELECT FROM consign.dead WHERE message_id = p_message_id) THEN 'FAILED'
         WHEN EXISTS (SELECT FROM consign.held WHERE message_id = p_message_id) THEN 'HELD'
         WHEN EXISTS (SELECT FROM consign.attempt WHERE message_id = p_message_id AND outcome = 'delivered') THEN 'DISPATCHED'
-        ELSE 'PENDING'
+        WHEN EXISTS (SELECT FROM consign.message WHERE id = p_message_id) THEN 'PENDING'
+        -- It has left.
+        ELSE (SELECT CASE WHEN k.died THEN 'FAILED' ELSE 'DISPATCHED' END
+                  FROM consign.payment p JOIN consign.message_key k ON k.queue = 'payments' AND k.key = p.outbox_id::text
+                  WHERE p.message_id = p_message_id)
     END;
+END $$;
 REVOKE ALL ON FUNCTION consign.payment_state(bigint) FROM PUBLIC;
 
--- The queue of payments; made with the protocol's policy by whoever needs it first.
+-- The queue of payments; created with the protocol's policy by the first payment.
 CREATE FUNCTION consign.payments_queue() RETURNS consign.queue
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_queue consign.queue;
 BEGIN
-    SELECT * INTO v_queue FROM consign.queue WHERE name = 'payments';
+    SELECT * INTO v_queue FROM consign.queue WHERE name = 'payments' AND policy IS NOT NULL;
     IF FOUND THEN
         RETURN v_queue;
     END IF;
-    INSERT INTO consign.queue (name, policy, hooks) VALUES ('payments', consign.payments_policy(), consign.hooks_of('payments')) ON CONFLICT (name) DO NOTHING;
+    UPDATE consign.queue SET policy = consign.payments_policy() WHERE name = 'payments' AND policy IS NULL;
     IF FOUND THEN
         INSERT INTO consign.audit (at, actor, action, queue, reason)
             VALUES (consign.clock(), 'consign', 'queue', 'payments', 'the first payment');
@@ -98,7 +106,39 @@ CREATE FUNCTION consign.payment_conflict(p_first consign.payment, p_body jsonb, 
     END;
 REVOKE ALL ON FUNCTION consign.payment_conflict(consign.payment, jsonb, consign.new_payment) FROM PUBLIC;
 
--- Holds a new payment. In an ordered queue those after it wait for it: it has the turn if that was free,
+-- The document of a payment's message.
+CREATE FUNCTION consign.payment_body(p_first consign.payment, p_payload jsonb, p_is_held boolean) RETURNS jsonb
+    LANGUAGE sql STABLE
+    RETURN jsonb_build_object('outbox_id', p_first.outbox_id, 'instruction_id', p_first.instruction_id,
+            'idempotency_key', p_first.idempotency_key, 'participant_id', p_first.participant_id,
+            'sequence_id', p_first.sequence_id, 'rail_type', p_first.rail_type, 'tenant_id', p_first.tenant_id,
+            'correlation_id', p_first.correlation_id, 'payload', p_payload)
+        || CASE WHEN p_is_held THEN '{"kyc_hold": true}' ELSE '{}' END::jsonb;
+REVOKE ALL ON FUNCTION consign.payment_body(consign.payment, jsonb, boolean) FROM PUBLIC;
+
+-- The same as payment_conflict for a payment whose message has left: by the digest that its key keeps.
+CREATE FUNCTION consign.former_payment_conflict(p_first consign.payment, p_again consign.new_payment) RETURNS text
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_digest bytea;
+BEGIN
+    SELECT k.digest INTO v_digest FROM consign.message_key k WHERE k.queue = 'payments' AND k.key = p_first.outbox_id::text;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the key of payment % was forgotten while it was looked at', p_first.outbox_id
+            USING ERRCODE = 'serialization_failure', HINT = 'Nothing was written. Enqueue the payment again.';
+    END IF;
+    RETURN CASE
+        WHEN p_first.participant_id <> p_again.participant_id THEN 'participant_id'
+        WHEN p_first.rail_type <> p_again.rail_type THEN 'rail_type'
+        WHEN v_digest = consign.digest(consign.payment_body(p_first, p_again.payload, p_again.is_held)) THEN NULL
+        WHEN v_digest = consign.digest(consign.payment_body(p_first, p_again.payload, NOT p_again.is_held)) THEN 'kyc_hold'
+        ELSE 'payload'
+    END;
+END $$;
+REVOKE ALL ON FUNCTION consign.former_payment_conflict(consign.payment, consign.new_payment) FROM PUBLIC;
+
+-- Holds a new payment. In an ordered queue those after it wait for it: it is the head if there was none,
 -- and keeps its place if not.
 CREATE FUNCTION consign.hold_payment(p_id bigint, p_group text, p_tries int, p_attempts int, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -106,7 +146,7 @@ CREATE FUNCTION consign.hold_payment(p_id bigint, p_group text, p_tries int, p_a
 DECLARE
     v_waits_in text;
 BEGIN
-    IF ((consign.known_queue('payments')).policy->>'ordered')::boolean AND NOT consign.take_turn('payments', p_group, p_id) THEN
+    IF ((consign.known_queue('payments')).policy->>'ordered')::boolean AND NOT consign.become_head('payments', p_group, p_id) THEN
         v_waits_in := p_group;
     END IF;
     INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts, "group")
@@ -114,7 +154,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.hold_payment(bigint, text, int, int, timestamptz) FROM PUBLIC;
 
--- Puts the message of a new payment where it belongs: into a ready run, or with the held.
+-- Puts the message of a new payment where it belongs: into a ready batch, or with the held.
 CREATE FUNCTION consign.enqueue_payment_messages(p_ids bigint[], p_payloads jsonb[], p_keys text[], p_groups text[],
                                                  p_headers jsonb[], p_holds boolean[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -124,20 +164,19 @@ DECLARE
     v_now  timestamptz := consign.clock();
 BEGIN
     IF NOT true = ANY (p_holds) THEN
-        PERFORM consign.enqueue_numbered('payments', p_ids, p_payloads, p_keys, p_groups, p_headers, interval '0', NULL, NULL, p_ids);
+        PERFORM consign.enqueue_numbered('payments', p_ids, p_payloads, p_keys, p_groups, p_headers, interval '0', NULL, NULL, p_ids, false);
     ELSE
-        -- One by one: in an ordered queue each takes its participant's turn before the next one looks.
+        -- One by one: in an ordered queue each may become the head of its participant before the next one looks.
         FOR v_index IN 1 .. cardinality(p_ids) LOOP
             IF NOT p_holds[v_index] THEN
                 PERFORM consign.enqueue_numbered('payments', p_ids[v_index : v_index], p_payloads[v_index : v_index],
-                    p_keys[v_index : v_index], p_groups[v_index : v_index], p_headers[v_index : v_index], interval '0', NULL, NULL, p_ids);
+                    p_keys[v_index : v_index], p_groups[v_index : v_index], p_headers[v_index : v_index], interval '0', NULL, NULL, p_ids, false);
                 CONTINUE;
             END IF;
             PERFORM consign.check_messages(v_queue, p_payloads[v_index : v_index], p_keys[v_index : v_index],
                 p_groups[v_index : v_index], p_headers[v_index : v_index], interval '0', NULL, NULL);
-            INSERT INTO consign.message (id, created_at, queue, key, "group", payload, headers)
-                VALUES (p_ids[v_index], v_now, 'payments', p_keys[v_index], p_groups[v_index], p_payloads[v_index],
-                        coalesce(p_headers[v_index], '{}'));
+            PERFORM consign.insert_message(ROW(p_ids[v_index], v_now, 'payments', p_keys[v_index], p_groups[v_index],
+                                               p_payloads[v_index], coalesce(p_headers[v_index], '{}'))::consign.message);
             PERFORM consign.hold_payment(p_ids[v_index], p_groups[v_index], 0, 0, v_now);
         END LOOP;
     END IF;
@@ -159,6 +198,7 @@ DECLARE
     v_now     timestamptz := consign.clock();
     v_ids     bigint[] := '{}';
     v_bodies  jsonb[] := '{}';
+    v_body    jsonb;
     v_keys    text[] := '{}';
     v_groups  text[] := '{}';
     v_headers jsonb[] := '{}';
@@ -175,13 +215,13 @@ BEGIN
             v_payment := ROW(consign.new_outbox_id(v_now), NULL, consign.bump_participant_outbox_seq(v_new.participant_id), v_now,
                 v_new.tenant_id, v_new.correlation_id, v_new.instruction_id, v_new.idempotency_key, v_new.participant_id, v_new.rail_type);
             -- After the number, so that a participant's messages are in the order of its sequence.
-            v_payment.message_id := nextval('consign.message_id_seq');
-            -- No constraint is named, so that a transaction that cannot see the number's last use is told to
+            v_payment.message_id := (consign.reserve_ids(1))[1];
+            -- No constraint is named, so that a transaction that cannot see the number's last use gets the error to
             -- repeat (40001), as with the key.
             INSERT INTO consign.payment SELECT v_payment.* ON CONFLICT DO NOTHING;
             duplicate := NOT FOUND;
             IF duplicate THEN
-                -- Somebody committed this key while we waited for the participant. The number is still free.
+                -- Another transaction committed this key while this one waited for the participant. The number is free.
                 SELECT * INTO STRICT v_payment FROM consign.payment p
                     WHERE p.instruction_id = v_new.instruction_id AND p.idempotency_key = v_new.idempotency_key
                 AND p.tenant_id IS NOT DISTINCT FROM v_new.tenant_id;
@@ -193,11 +233,7 @@ BEGIN
                 v_headers := v_headers || (coalesce(v_new.headers, '{}')
                     || jsonb_strip_nulls(jsonb_build_object('correlation_id', v_new.correlation_id)));
                 v_holds := v_holds || v_new.is_held;
-                v_bodies := v_bodies || (jsonb_build_object('outbox_id', v_payment.outbox_id, 'instruction_id', v_new.instruction_id,
-                    'idempotency_key', v_new.idempotency_key, 'participant_id', v_new.participant_id,
-                    'sequence_id', v_payment.sequence_id, 'rail_type', v_new.rail_type, 'tenant_id', v_new.tenant_id,
-                    'correlation_id', v_new.correlation_id, 'payload', v_new.payload)
-                    || CASE WHEN v_new.is_held THEN '{"kyc_hold": true}' ELSE '{}' END::jsonb);
+                v_bodies := v_bodies || consign.payment_body(v_payment, v_new.payload, v_new.is_held);
             END IF;
         END IF;
         outbox_id := v_payment.outbox_id;
@@ -211,8 +247,9 @@ BEGIN
             conflict := CASE WHEN duplicate THEN consign.payment_conflict(v_payment, v_bodies[v_index], v_new) END;
             state := CASE WHEN v_holds[v_index] THEN 'HELD' ELSE 'PENDING' END;
         ELSE
-            conflict := consign.payment_conflict(
-                v_payment, (SELECT m.payload FROM consign.message m WHERE m.id = v_payment.message_id), v_new);
+            SELECT m.payload INTO v_body FROM consign.message m WHERE m.id = v_payment.message_id;
+            conflict := CASE WHEN FOUND THEN consign.payment_conflict(v_payment, v_body, v_new)
+                             ELSE consign.former_payment_conflict(v_payment, v_new) END;
             state := consign.payment_state(v_payment.message_id);
         END IF;
         RETURN NEXT;
@@ -255,7 +292,7 @@ BEGIN
                    WHERE t.login IN (session_user, consign.acting_role()) AND n.tenant_id IS DISTINCT FROM t.tenant_id)
     THEN
         RAISE EXCEPTION 'permission denied: % enqueues payments of its own tenant only', consign.acting_role()
-            USING ERRCODE = 'insufficient_privilege', HINT = 'consign.tenant_login says which that is.';
+            USING ERRCODE = 'insufficient_privilege', HINT = 'consign.tenant_login has the tenant of each login.';
     END IF;
     IF cardinality(v_payments) > 1 THEN
         -- Participants in one order everywhere, or two producers could wait for each other.

@@ -8,7 +8,7 @@ CREATE FUNCTION consign.refuse_lost_lease(p_reason text, p_outbox_ids uuid[]) RE
 BEGIN
     RAISE EXCEPTION 'LEASE_LOST'
         USING ERRCODE = 'P7002', DETAIL = jsonb_build_object('reason', p_reason, 'outbox_ids', p_outbox_ids)::text,
-              HINT = 'Nothing was written. Hand a result of the rail in with consign.witness_outbox_attempt(); claim again.';
+              HINT = 'Nothing was written. Hand a result of the rail in with consign.record_late_outbox_attempt(); claim again.';
 END $$;
 REVOKE ALL ON FUNCTION consign.refuse_lost_lease(text, uuid[]) FROM PUBLIC;
 
@@ -20,7 +20,7 @@ DECLARE
     v_lease consign.lease;
 BEGIN
     SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_token AND l.queue = 'payments' FOR UPDATE;
-    -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
+    -- The clock is read under the lock: waiting for it must not make a lost lease look live.
     IF v_lease.token IS NULL OR v_lease.expires_at <= consign.clock() THEN
         PERFORM consign.refuse_lost_lease('unknown_or_expired', p_outbox_ids);
     ELSIF v_lease.owner IS DISTINCT FROM p_worker_id THEN
@@ -53,8 +53,8 @@ REVOKE ALL ON FUNCTION consign.check_batch_size(int) FROM PUBLIC;
 -- Leases up to p_batch_size of the payments that are due, a row for each in their order; no rows when
 -- there are none. What it finds expired it takes back first, on record (ZOMBIE_REQUEUE).
 --
--- The rail may be called from then on: should the lease end without a word, whoever claims next is told to
--- ask first (`in_doubt`). With p_begin false nothing is presumed, for workers that say so before each call
+-- The rail may be called from then on: if the lease expires, the next claim marks the payment as `in_doubt`, and its worker
+-- asks the rail first. With p_begin false nothing is presumed, for workers that announce each call
 -- (begin_outbox_attempts).
 CREATE FUNCTION consign.claim_outbox_batch(p_batch_size int, p_worker_id text, p_lease_seconds int, p_begin boolean DEFAULT true)
     RETURNS TABLE (outbox_id uuid, instruction_id text, participant_id text, sequence_id bigint, idempotency_key text,
@@ -70,7 +70,7 @@ DECLARE
 BEGIN
     PERFORM consign.check_batch_size(p_batch_size);
     PERFORM consign.check_lease_seconds(p_lease_seconds);
-    IF NOT EXISTS (SELECT FROM consign.queue n WHERE n.name = 'payments') THEN
+    IF NOT EXISTS (SELECT FROM consign.queue n WHERE n.name = 'payments' AND n.policy IS NOT NULL) THEN
         RETURN;
     END IF;
     SELECT (d.lease).* INTO v_lease
@@ -87,9 +87,9 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.claim_outbox_batch(int, text, int, boolean) FROM PUBLIC;
 
--- Records that the rail is about to be called for these payments. Should the lease end now, their fate
--- is in doubt: whoever claims them next is told to ask the rail first (`in_doubt`), they cannot be given
--- back any more, and on their last try they are held rather than failed.
+-- Announces that the rail is about to be called for these payments. If the lease ends now, they are in doubt: the next
+-- claim marks them `in_doubt`, and its worker asks the rail first. They cannot be released any more, and on their last try
+-- they are held rather than failed.
 CREATE FUNCTION consign.begin_outbox_attempts(p_lease_token uuid, p_worker_id text, p_outbox_ids uuid[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
@@ -105,7 +105,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.begin_outbox_attempts(uuid, text, uuid[]) FROM PUBLIC;
 
--- Prolongs a lease to p_lease_seconds from now, never shortens it; answers with when it ends.
+-- Extends a lease to p_lease_seconds from now, never shortens it; returns when it ends.
 CREATE FUNCTION consign.renew_outbox_lease(p_lease_token uuid, p_worker_id text, p_lease_seconds int) RETURNS timestamptz
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -116,8 +116,8 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.renew_outbox_lease(uuid, text, int) FROM PUBLIC;
 
--- Gives back the payments of a lease that have not begun, uncounted; answers with them. Whoever does so
--- says that it has not called the rail for them, whatever the claim presumed.
+-- Returns the payments of a lease that have not begun to the queue, uncounted; returns them. By a release the worker
+-- states that it has not called the rail for them, whatever the claim presumed.
 CREATE FUNCTION consign.release_outbox_lease(p_lease_token uuid, p_worker_id text) RETURNS SETOF uuid
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off

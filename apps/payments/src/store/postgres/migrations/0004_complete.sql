@@ -1,9 +1,9 @@
--- Completing payments: what the rail said, under a live lease.
+-- Completing payments: the results of the rail, under a live lease.
 
 CREATE TYPE consign.completion AS (message_id bigint, outbox_id uuid, ord bigint, state consign.outbox_attempt_state,
     rail_reference text, rail_code text, error_code text, error_message text, latency_ms bigint, delay interval, in_doubt boolean);
 
--- What the rail said, as an attempt keeps it; NULL for nothing.
+-- The rail's result as an attempt keeps it; NULL for none.
 CREATE FUNCTION consign.rail_result(p_rail_reference text, p_rail_code text, p_latency_ms bigint) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
     RETURN nullif(jsonb_strip_nulls(jsonb_build_object('rail_reference', CASE WHEN p_rail_reference ~ '\S' THEN p_rail_reference END,
@@ -11,8 +11,8 @@ CREATE FUNCTION consign.rail_result(p_rail_reference text, p_rail_code text, p_l
                                                        'latency_ms', CASE WHEN p_latency_ms < 0 THEN 0 ELSE p_latency_ms END)), '{}');
 REVOKE ALL ON FUNCTION consign.rail_result(text, text, bigint) FROM PUBLIC;
 
--- Whether a payment to be tried again may have reached the rail. Said nothing, it may where the error says
--- so, where nobody gave a code, and where it was in doubt before: only somebody who knows ends a doubt.
+-- Whether a payment to be tried again may have reached the rail. If the completion does not state it: by its error code,
+-- if it has none, and if the payment was in doubt before. Only a statement ends a doubt.
 -- The same as Completion::leaves_doubt in the crate for payments.
 CREATE FUNCTION consign.leaves_doubt(p_in_doubt boolean, p_error_code text, p_rail_code text, p_was_in_doubt boolean) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -20,8 +20,7 @@ CREATE FUNCTION consign.leaves_doubt(p_in_doubt boolean, p_error_code text, p_ra
                                 OR coalesce(p_error_code, '') !~ '\S' AND coalesce(p_rail_code, '') !~ '\S', false);
 REVOKE ALL ON FUNCTION consign.leaves_doubt(boolean, text, text, boolean) FROM PUBLIC;
 
--- Whether an attempt says what a completion says: its state, its reference, and its doubt if it speaks of
--- one. The same as Completion::is_recorded_as in the crate for payments.
+-- Whether an attempt matches a completion: its state, its reference, and its doubt if stated. The same as Completion::is_recorded_as in the crate for payments.
 CREATE FUNCTION consign.is_recorded_as(p_completion consign.completion, p_outcome consign.outcome, p_code text, p_result jsonb)
     RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -37,7 +36,7 @@ CREATE FUNCTION consign.is_recorded_as(p_completion consign.completion, p_outcom
             IS NOT DISTINCT FROM p_result->>'rail_reference';
 REVOKE ALL ON FUNCTION consign.is_recorded_as(consign.completion, consign.outcome, text, jsonb) FROM PUBLIC;
 
--- Refuses states that nobody reports (P7003), a failure in doubt and too long a reference (CN006) and, unless it is to be held, a
+-- Rejects states that cannot be reported (P7003), a failure in doubt and too long a reference (CN006) and, unless it is to be held, a
 -- success without a reference (P7005).
 CREATE FUNCTION consign.check_completions(p_completions consign.completion[], p_hold_unreferenced boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
@@ -52,14 +51,14 @@ BEGIN
             USING ERRCODE = 'P7003', DETAIL = jsonb_build_object('outbox_id', v_wrong.outbox_id, 'state', v_wrong.state)::text,
                   HINT = 'Nothing was written. A completion is DISPATCHED, RETRYABLE or FAILED.';
     END IF;
-    -- Whoever says that the rail did not answer, and does not say that it was asked since, does not know.
+    -- A completion that reports no answer of the rail, and no question to it since, leaves the outcome unknown.
     SELECT (c).* INTO v_wrong FROM unnest(p_completions) c
         WHERE c.state = 'FAILED' AND coalesce(c.in_doubt, btrim(c.error_code) IN ('DISPATCH_TIMEOUT', 'DISPATCH_ERROR'))
         ORDER BY c.ord LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'in_doubt: payment % cannot have failed while it is in doubt', v_wrong.outbox_id
             USING ERRCODE = 'CN006', DETAIL = jsonb_build_object('outbox_id', v_wrong.outbox_id)::text,
-                  HINT = 'Nothing was written. Say RETRYABLE: it is asked about before it is sent again. If the rail was asked '
+                  HINT = 'Nothing was written. Report RETRYABLE: the rail is asked before the payment is sent again. If the rail was asked '
                       'since and does not have it, say p_in_doubt => false.';
     END IF;
     SELECT (c).* INTO v_wrong FROM unnest(p_completions) c WHERE octet_length(c.rail_reference) > 256 ORDER BY c.ord LIMIT 1;
@@ -94,7 +93,7 @@ BEGIN
                                              THEN 'uncertain' ELSE 'retry' END
                                     WHEN c.state = 'FAILED' THEN 'dead'
                                     WHEN c.rail_reference ~ '\S' THEN 'delivered' ELSE 'uncertain' END ORDER BY c.ord) AS outcomes,
-                     -- The kernel keeps its word for an ended lease to itself.
+                     -- `lease_expired` is reserved for expiries.
                      array_agg(CASE WHEN c.state = 'DISPATCHED' THEN CASE WHEN c.rail_reference ~ '\S' THEN NULL
                                                                           ELSE 'MISSING_RAIL_REFERENCE' END
                                     WHEN c.error_code = 'lease_expired' THEN 'reported_lease_expired'
@@ -168,7 +167,7 @@ DECLARE
 BEGIN
     SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_lease_token AND l.owner = p_worker_id AND l.queue = 'payments'
         FOR UPDATE;
-    -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
+    -- The clock is read under the lock: waiting for it must not make a lost lease look live.
     v_now := consign.clock();
     IF v_lease.expires_at > v_now THEN
         v_nos := consign.dispatch_whole(v_lease, v_now, v_ids, p_states, p_rail_references, p_rail_codes, p_error_messages, p_latency_ms);
@@ -227,8 +226,8 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.complete_payments(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], bigint[], interval[], boolean[], boolean) FROM PUBLIC;
 
--- Records what became of one payment. p_in_doubt, of one that is RETRYABLE: true, nobody knows whether the
--- rail has it; false, the rail has not, it was asked or has refused it; NULL, see leaves_doubt.
+-- Records what became of one payment. p_in_doubt, of one that is RETRYABLE: true: it is unknown whether the
+-- rail has it; false: the rail was asked or has rejected it; NULL: see leaves_doubt.
 CREATE FUNCTION consign.complete_outbox_attempt(p_outbox_id uuid, p_lease_token uuid, p_worker_id text,
                                                 p_state consign.outbox_attempt_state, p_rail_reference text DEFAULT NULL,
                                                 p_rail_code text DEFAULT NULL, p_error_code text DEFAULT NULL,
@@ -261,7 +260,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.complete_outbox_attempts(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], int[], int[], boolean[]) FROM PUBLIC;
 
--- Parks a payment that the rail accepted without saying under which reference: a person finds out.
+-- Holds a payment that the rail accepted without a reference, for an operator to resolve.
 CREATE FUNCTION consign.hold_outbox_attempt(p_outbox_id uuid, p_lease_token uuid, p_worker_id text, p_rail_code text DEFAULT NULL,
                                             p_error_message text DEFAULT NULL, p_latency_ms int DEFAULT NULL)
     RETURNS TABLE (attempt_no int, effective_state consign.outbox_attempt_state)
@@ -274,14 +273,13 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.hold_outbox_attempt(uuid, uuid, text, text, text, int) FROM PUBLIC;
 
--- Keeps what the rail said about payments whose completion was refused: evidence, never an outcome. A
--- function of its own, because whoever is refused with P7002 has written nothing. Answers which of them are
--- on record now.
+-- Records the rail's results about payments whose completion was rejected: evidence, never an outcome. A function of its
+-- own, because a call rejected with P7002 writes nothing. Returns which of them are on record now.
 --
 -- Kept where this worker had the payment under this token and has it no more: its lease has ended, or what
--- it recorded is something else. The first word stands, except that a success is kept whatever was said
--- before it: an answer may come after the worker has given up waiting for it.
-CREATE FUNCTION consign.witness_payments(p_lease_token uuid, p_worker_id text, p_outbox_ids uuid[],
+-- it recorded is something else. The first result stands, except that a success is always recorded:
+-- an answer may come after the worker has stopped waiting for it.
+CREATE FUNCTION consign.record_late_payments(p_lease_token uuid, p_worker_id text, p_outbox_ids uuid[],
                                          p_states consign.outbox_attempt_state[], p_rail_references text[], p_rail_codes text[],
                                          p_error_codes text[], p_error_messages text[], p_latency_ms bigint[])
     RETURNS uuid[]
@@ -304,7 +302,7 @@ BEGIN
         cardinality(p_states), cardinality(p_rail_references), cardinality(p_rail_codes), cardinality(p_error_codes),
         cardinality(p_error_messages), cardinality(p_latency_ms));
     PERFORM consign.check_completions(v_all, true);
-    -- Payments of which this worker can know: its token is in their attempts, or its lease is still there.
+    -- Payments that this worker had: its token is in their attempts, or its lease still exists.
     SELECT array_agg(c.message_id ORDER BY c.ord) AS ids,
            array_agg(CASE c.state WHEN 'DISPATCHED' THEN 'delivered' WHEN 'FAILED' THEN 'dead' ELSE
                          CASE WHEN consign.leaves_doubt(NULL, c.error_code, c.rail_code, false) THEN 'uncertain' ELSE 'retry' END
@@ -320,7 +318,7 @@ BEGIN
     IF v_said.ids IS NULL THEN
         RETURN '{}';
     END IF;
-    v_kept := consign.witness(p_lease_token, v_said.ids, v_said.outcomes, v_said.codes, v_said.details, v_said.results);
+    v_kept := consign.record_late(p_lease_token, v_said.ids, v_said.outcomes, v_said.codes, v_said.details, v_said.results);
     INSERT INTO consign.late (message_id, fence, at, token, outcome, owner, code, detail, result)
         SELECT r.id, a.fence, consign.clock(), a.token, r.outcome::consign.outcome, a.owner, r.code, r.detail, r.result
             FROM unnest(v_all) c
@@ -345,10 +343,10 @@ BEGIN
                 AND a.code IS DISTINCT FROM 'lease_expired')
         ORDER BY c.ord);
 END $$;
-REVOKE ALL ON FUNCTION consign.witness_payments(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.record_late_payments(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], bigint[]) FROM PUBLIC;
 
 -- The same for one payment; answers whether it is on record now.
-CREATE FUNCTION consign.witness_outbox_attempt(p_outbox_id uuid, p_lease_token uuid, p_worker_id text,
+CREATE FUNCTION consign.record_late_outbox_attempt(p_outbox_id uuid, p_lease_token uuid, p_worker_id text,
                                                p_state consign.outbox_attempt_state, p_rail_reference text DEFAULT NULL,
                                                p_rail_code text DEFAULT NULL, p_error_code text DEFAULT NULL,
                                                p_error_message text DEFAULT NULL, p_latency_ms int DEFAULT NULL)
@@ -356,8 +354,8 @@ CREATE FUNCTION consign.witness_outbox_attempt(p_outbox_id uuid, p_lease_token u
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    RETURN cardinality(consign.witness_payments(
+    RETURN cardinality(consign.record_late_payments(
         p_lease_token, p_worker_id, ARRAY[p_outbox_id], ARRAY[p_state], ARRAY[p_rail_reference], ARRAY[p_rail_code],
         ARRAY[p_error_code], ARRAY[p_error_message], ARRAY[p_latency_ms::bigint])) = 1;
 END $$;
-REVOKE ALL ON FUNCTION consign.witness_outbox_attempt(uuid, uuid, text, consign.outbox_attempt_state, text, text, text, text, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.record_late_outbox_attempt(uuid, uuid, text, consign.outbox_attempt_state, text, text, text, text, int) FROM PUBLIC;

@@ -1,4 +1,4 @@
--- Looking at payments. A view is read with its owner's rights, the functions in it run with the reader's.
+-- Views of payments. A view is read with its owner's rights, the functions in it run with the reader's.
 
 -- Where the payments are that the rail does not have: ready, leased, held, waiting or dead; has_begun: it
 -- may have been called. Without the tokens, which are permissions.
@@ -53,11 +53,11 @@ CREATE VIEW consign.payment_outbox_attempts AS
            CASE WHEN a.result->>'latency_ms' ~ '^\d{1,18}$' THEN (a.result->>'latency_ms')::bigint END AS latency_ms, a.owner AS worker_id,
            CASE WHEN (SELECT has_column_privilege('consign.lease', 'token', 'SELECT')) THEN a.token END AS lease_token, a.fence,
            p.tenant_id, p.correlation_id, a.finished_at AS created_at, a.next_due_at AS next_attempt_at,
-           -- Whether the rail may have got it in this attempt, and nobody knows.
+           -- Whether the rail may have received it in this attempt, with an unknown outcome.
            a.outcome = 'uncertain' OR coalesce(a.result @> '{"may_have_begun": true}', false) AS in_doubt
         FROM consign.attempt a JOIN consign.payment p ON p.message_id = a.message_id;
 
--- Nobody writes through the views, and whoever tries is told why.
+-- The views are read only; a write gets an error that explains why.
 CREATE TRIGGER append_only INSTEAD OF INSERT OR UPDATE OR DELETE ON consign.payment_outbox_attempts
     FOR EACH ROW EXECUTE FUNCTION consign.refuse_change();
 
@@ -112,7 +112,9 @@ CREATE VIEW consign.supervisor_outbox_status AS
                extract(epoch FROM max(now - created_at) FILTER (WHERE place IN ('ready', 'leased', 'waiting'))) AS oldest_pending_seconds
             FROM pending)
     SELECT s.pending, s.due, s.scheduled, s.waiting, s.leased, s.expired, s.stuck, s.held, s.failed, s.dlq,
-           (SELECT count(*) FROM consign.payment) - s.undispatched AS dispatched,
+           (SELECT count(*) FROM consign.payment) - s.undispatched
+               -- Those that failed and have left are on record by their keys.
+               - (SELECT count(*) FROM consign.message_key k WHERE k.queue = 'payments' AND k.died) AS dispatched,
            s.attempts_1, s.attempts_2, s.attempts_3, s.attempts_4, s.attempts_5_plus, s.oldest_pending_at, s.oldest_pending_seconds,
            coalesce((SELECT r.count FROM recent r WHERE r.state = 'DISPATCHED'), 0) AS dispatched_last_hour,
            coalesce((SELECT r.count FROM recent r WHERE r.state = 'RETRYABLE'), 0) AS retryable_last_hour,
@@ -121,8 +123,8 @@ CREATE VIEW consign.supervisor_outbox_status AS
         FROM sums s;
 
 -- Messages whose rail reference begins like another's, and payments that were dispatched under none,
--- except by a person's word. Both look at every dispatch there was, and find next to nothing: as functions,
--- because the planner would expect a third of them and prepare for that.
+-- except by a resolution. Both scan every dispatch and find few: as functions, because the planner would estimate a third
+-- of them and plan for that.
 CREATE FUNCTION consign.shared_references() RETURNS SETOF bigint
     LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off SET work_mem = '64MB'
     AS $$
@@ -152,16 +154,16 @@ CREATE VIEW consign.payment_outbox_reused_references AS
         GROUP BY p.participant_id, p.rail_type, a.result->>'rail_reference' HAVING count(*) > 1;
 
 -- What should be compared with the books of the rails. `kind`:
---   LATE_RESULT        the rail answered, the lease was gone; `verdict` says how the payment stands
---   UNCERTAIN          not finished, and the last call of the rail may have been heard
---   FAILED_IN_DOUBT    given up, and the last call of the rail may have been heard
---   MISSING_REFERENCE  dispatched under no reference: held, or recorded by somebody else's settle
+--   LATE_RESULT        the rail answered, the lease had ended; `verdict` is the state of the payment
+--   UNCERTAIN          not finished, and the rail may have received the last call
+--   FAILED_IN_DOUBT    given up, and the rail may have received the last call
+--   MISSING_REFERENCE  dispatched under no reference: held, or recorded by a settle around the protocol
 --   REUSED_REFERENCE   the rail gave its reference to another payment of the participant too
 CREATE VIEW consign.payment_outbox_reconcile AS
     SELECT 'LATE_RESULT' AS kind, p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, p.tenant_id, l.at, l.owner AS worker_id,
            l.result->>'rail_reference' AS rail_reference, l.code AS error_code,
            CASE WHEN l.outcome <> 'delivered' THEN 'RAIL_REFUSED'
-                -- A person who knew of it has said what became of the payment.
+                -- An operator has resolved the payment since.
                 WHEN EXISTS (SELECT FROM consign.attempt r WHERE r.message_id = p.message_id AND r.code = 'resolved'
                                  AND r.finished_at >= l.at) THEN 'RESOLVED'
                 WHEN EXISTS (SELECT FROM consign.dead x WHERE x.message_id = p.message_id) THEN 'FAILED'
@@ -193,7 +195,7 @@ CREATE VIEW consign.payment_outbox_reconcile AS
         FROM consign.payment_outbox_reused_references r JOIN consign.payment p ON p.outbox_id = ANY (r.outbox_ids);
 
 -- Whose rows a tenant's reader sees: those of the tenant that its login is bound to. The session's
--- app.current_tenant_id can only narrow that: while it names anything else, it is nobody's.
+-- app.current_tenant_id can only narrow that: while it names another tenant, no row is visible.
 CREATE FUNCTION consign.current_tenant_id() RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$

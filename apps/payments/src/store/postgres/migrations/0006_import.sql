@@ -1,5 +1,5 @@
--- Taking over the tables of the design that deleted on claim, where an attempt in the state DISPATCHING
--- stood for a lease. Nothing there would ever send again what was in flight when its relayers stopped.
+-- Importing the tables of the design that deleted on claim, in which an attempt in the state DISPATCHING was a lease.
+-- Nothing there would ever send again what was in flight when its relayers stopped.
 
 -- How much of a payment's former history has been taken over, in rows. What comes after that is news.
 CREATE TABLE consign.payment_import (
@@ -7,12 +7,12 @@ CREATE TABLE consign.payment_import (
     attempts  int NOT NULL CHECK (attempts >= 0)
 );
 
--- What the former tables say about each payment, and what is to be done with it. `attempts` are its
+-- The state of each payment in the former tables, and what the import does with it. `attempts` are its
 -- outcomes that are not here yet, first to last; `history_rows` all rows of its history; `message_id` and
 -- `place` where it is here. `action` is one of
---   already_here, refused (`detail` says why), finished, pending,
---   requeued_dispatching  in flight when the relayers stopped: the rail may have heard of it
---   requeued_retryable    to be tried again, but nobody would have
+--   already_here, refused (`detail`: why), finished, pending,
+--   requeued_dispatching  in flight when the relayers stopped: the rail may have received it
+--   requeued_retryable    to be tried again, though no relayer would have
 -- and, of a payment taken over before that was worked on there afterwards,
 --   paid_there, failed_there, tried_there, paid_twice (there and here, under different references)
 CREATE TYPE consign.former_payment AS (outbox_id uuid, instruction_id text, participant_id text, sequence_id bigint,
@@ -21,24 +21,24 @@ CREATE TYPE consign.former_payment AS (outbox_id uuid, instruction_id text, part
     place text, action text, detail text);
 
 -- What is done about a payment that is here already: p_last is the last row of its history there.
-CREATE FUNCTION consign.former_news(p_message_id bigint, p_place text, p_last jsonb, OUT action text, OUT detail text)
+CREATE FUNCTION consign.former_news(p_message_id bigint, p_next_ttl text, p_last jsonb, OUT action text, OUT detail text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT CASE
-            WHEN p_place = 'delivered' THEN CASE
+            WHEN p_next_ttl = 'delivered' THEN CASE
                 WHEN p_last->>'state' = 'DISPATCHED' AND NOT EXISTS (
                     SELECT FROM consign.attempt a WHERE a.message_id = p_message_id AND a.outcome = 'delivered'
                         AND (a.result->>'rail_reference' = p_last->>'rail_reference' OR a.code = 'resolved'))
                     THEN 'paid_twice' ELSE 'already_here' END
-            WHEN p_place = 'leased' THEN 'refused'
+            WHEN p_next_ttl = 'leased' THEN 'refused'
             WHEN p_last->>'state' = 'DISPATCHED' THEN 'paid_there'
             WHEN p_last->>'state' = 'FAILED' THEN 'failed_there'
             ELSE 'tried_there' END,
-        CASE WHEN p_place = 'leased' THEN CASE
+        CASE WHEN p_next_ttl = 'leased' THEN CASE
                 WHEN p_last->>'state' = 'DISPATCHED'
                     THEN 'it was paid there while it is in a lease here, which is kept as evidence; run this again when the lease has ended'
                 ELSE 'it was worked on there while it is in a lease here; run this again when the lease has ended' END
-            WHEN p_place <> 'delivered' THEN 'it was worked on there after it had been taken over; it was ' || p_place || ' here'
+            WHEN p_next_ttl <> 'delivered' THEN 'it was worked on there after it had been taken over; it was ' || p_next_ttl || ' here'
             WHEN p_last->>'state' = 'DISPATCHED' THEN 'both dispatched it; compare the references with the rail''s books' END $$;
 REVOKE ALL ON FUNCTION consign.former_news(bigint, text, jsonb) FROM PUBLIC;
 
@@ -57,14 +57,14 @@ CREATE FUNCTION consign.former_fault(p_row jsonb, p_key_twice boolean, p_sequenc
         WHEN EXISTS (SELECT FROM consign.payment p WHERE p.instruction_id = p_row->>'instruction_id'
                          AND p.idempotency_key = p_row->>'idempotency_key'
                          AND p.tenant_id IS NOT DISTINCT FROM (p_row->>'tenant_id')::uuid) THEN 'its instruction and key name another payment here'
-        ELSE (SELECT format('number %s of participant %s is taken here by payment %s: nobody sends it until it is enqueued anew',
+        ELSE (SELECT format('number %s of participant %s is taken here by payment %s: it is not sent until it is enqueued again',
                             p.sequence_id, p.participant_id, p.outbox_id)
                   FROM consign.payment p WHERE p.participant_id = p_row->>'participant_id'
                       AND p.sequence_id = (p_row->>'sequence_id')::bigint)
         END $$;
 REVOKE ALL ON FUNCTION consign.former_fault(jsonb, boolean, boolean) FROM PUBLIC;
 
--- Not for roles: it reads tables of somebody else's, whose columns may be of types with code of their own.
+-- Granted to no role: it reads foreign tables, whose columns may have types with code of their own.
 CREATE FUNCTION consign.former_payments(p_schema text) RETURNS SETOF consign.former_payment
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -120,9 +120,9 @@ END $$;
 REVOKE ALL ON FUNCTION consign.former_payments(text) FROM PUBLIC;
 
 -- Appends what happened to a payment there to its history here, after attempt p_no; answers with the number
--- of the last attempt. What the rail may have heard without anybody knowing is in doubt: what a dead
--- relayer had in its hands, what was to be retried after a timeout or for no reason given, and whatever was
--- retried after that, because nobody asked. What was given up so has failed in doubt.
+-- of the last attempt. What the rail may have received with an unknown outcome is in doubt: what a
+-- crashed relayer had leased, what was to be retried after a timeout or without a reason, and whatever was retried after
+-- that, because the rail was not asked. Such a payment that was given up has failed in doubt.
 CREATE FUNCTION consign.take_over_attempts(p_former consign.former_payment, p_id bigint, p_no int, p_fence bigint, p_token uuid,
                                            p_now timestamptz) RETURNS int
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -190,19 +190,18 @@ CREATE FUNCTION consign.take_over_payment(p_former consign.former_payment, p_fen
 DECLARE
     v_message consign.message;
 BEGIN
-    v_message.id := nextval('consign.message_id_seq');
+    v_message := ROW((consign.reserve_ids(1))[1], p_former.created_at, 'payments', p_former.outbox_id::text,
+                     p_former.participant_id,
+                     jsonb_build_object('outbox_id', p_former.outbox_id, 'instruction_id', p_former.instruction_id,
+                         'idempotency_key', p_former.idempotency_key, 'participant_id', p_former.participant_id,
+                         'sequence_id', p_former.sequence_id, 'rail_type', p_former.rail_type, 'tenant_id', p_former.tenant_id,
+                         'correlation_id', p_former.correlation_id, 'payload', p_former.payload),
+                     jsonb_strip_nulls(jsonb_build_object('correlation_id', p_former.correlation_id)));
     INSERT INTO consign.payment (outbox_id, message_id, sequence_id, created_at, tenant_id, correlation_id, instruction_id,
                                  idempotency_key, participant_id, rail_type)
         VALUES (p_former.outbox_id, v_message.id, p_former.sequence_id, p_former.created_at, p_former.tenant_id,
                 p_former.correlation_id, p_former.instruction_id, p_former.idempotency_key, p_former.participant_id, p_former.rail_type);
-    INSERT INTO consign.message (id, created_at, queue, key, "group", payload, headers)
-        VALUES (v_message.id, p_former.created_at, 'payments', p_former.outbox_id::text, p_former.participant_id,
-                jsonb_build_object('outbox_id', p_former.outbox_id, 'instruction_id', p_former.instruction_id,
-                    'idempotency_key', p_former.idempotency_key, 'participant_id', p_former.participant_id,
-                    'sequence_id', p_former.sequence_id, 'rail_type', p_former.rail_type, 'tenant_id', p_former.tenant_id,
-                    'correlation_id', p_former.correlation_id, 'payload', p_former.payload),
-                jsonb_strip_nulls(jsonb_build_object('correlation_id', p_former.correlation_id)))
-        RETURNING * INTO v_message;
+    PERFORM consign.insert_message(v_message);
     attempts := consign.take_over_attempts(p_former, v_message.id, 0, p_fence, p_token, p_now);
     tries := least(jsonb_array_length(p_former.attempts), p_tries_max);
     IF p_former.last_state = 'FAILED' THEN
@@ -222,17 +221,17 @@ END $$;
 REVOKE ALL ON FUNCTION consign.take_over_payment(consign.former_payment, bigint, uuid, timestamptz, int) FROM PUBLIC;
 
 -- Keeps as evidence that a payment was dispatched there, once for each reference.
-CREATE FUNCTION consign.witness_former(p_former consign.former_payment, p_fence bigint, p_token uuid, p_now timestamptz) RETURNS void
+CREATE FUNCTION consign.record_late_former(p_former consign.former_payment, p_fence bigint, p_token uuid, p_now timestamptz) RETURNS void
     LANGUAGE sql SET search_path = pg_catalog, pg_temp
     AS $$
     INSERT INTO consign.late (message_id, fence, at, token, outcome, owner, result)
         SELECT p_former.message_id, p_fence, p_now, p_token, 'delivered', coalesce(o.row->>'worker_id', 'import'),
                consign.rail_result(o.row->>'rail_reference', o.row->>'rail_code', (o.row->>'latency_ms')::bigint)
             FROM jsonb_array_elements(p_former.attempts) o (row)
-            WHERE o.row->>'state' = 'DISPATCHED' AND NOT EXISTS (
+            WHERE o.row->>'state' = 'DISPATCHED' AND EXISTS (SELECT FROM consign.message m WHERE m.id = p_former.message_id) AND NOT EXISTS (
                 SELECT FROM consign.late l WHERE l.message_id = p_former.message_id AND l.outcome = 'delivered'
                     AND l.result->>'rail_reference' IS NOT DISTINCT FROM o.row->>'rail_reference') $$;
-REVOKE ALL ON FUNCTION consign.witness_former(consign.former_payment, bigint, uuid, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.record_late_former(consign.former_payment, bigint, uuid, timestamptz) FROM PUBLIC;
 
 -- Does about a payment that is here already what happened to it there meanwhile: what was paid there is
 -- dispatched, what failed there has failed, and what was tried there stays where it is, with that on record.
@@ -248,8 +247,7 @@ DECLARE
     v_no      int;
 BEGIN
     IF p_former.place = 'leased' THEN
-        -- The rail may have heard of it: it cannot be given back as if nothing had happened, and it is in
-        -- doubt should its lease end in silence.
+        -- The rail may have received it: it cannot be released, and it is in doubt if its lease expires.
         UPDATE consign.lease l SET begun = ARRAY(SELECT DISTINCT u FROM unnest(l.begun || p_former.message_id) u ORDER BY u)
             WHERE l.queue = 'payments' AND p_former.message_id = ANY (l.ids);
         IF NOT FOUND THEN
@@ -258,7 +256,7 @@ BEGIN
         END IF;
     END IF;
     IF p_former.place IN ('delivered', 'leased') THEN
-        PERFORM consign.witness_former(p_former, p_fence, p_token, p_now);
+        PERFORM consign.record_late_former(p_former, p_fence, p_token, p_now);
         RETURN;
     END IF;
     SELECT * INTO STRICT v_message FROM consign.message m WHERE m.id = p_former.message_id;
@@ -280,7 +278,10 @@ BEGIN
     IF p_former.action = 'failed_there' THEN
         PERFORM consign.bury_payment(v_message.id, v_no);
     ELSIF p_former.action = 'paid_there' THEN
-        NULL;
+        IF p_former.place = 'dead' THEN
+            -- It died and is delivered now: its death stays in the totals of the queue.
+            PERFORM consign.count_departed('payments', 0, 0, 1);
+        END IF;
     ELSIF p_former.place = 'dead' THEN
         INSERT INTO consign.dead (message_id, queue, at, attempt_no, code, detail)
             VALUES (v_message.id, v_dead.queue, v_dead.at, v_no, v_dead.code, v_dead.detail);
@@ -292,10 +293,10 @@ BEGIN
     END IF;
     IF (v_queue.policy->>'ordered')::boolean
         AND (p_former.action = 'paid_there' OR p_former.action = 'failed_there' AND v_queue.policy->>'on_dead' = 'continue')
-        AND EXISTS (SELECT FROM consign.turn t
+        AND EXISTS (SELECT FROM consign.group_head t
                         WHERE t.queue = 'payments' AND t."group" = v_message."group" AND t.message_id = v_message.id)
     THEN
-        PERFORM consign.pass_turn('payments', v_message."group", p_now);
+        PERFORM consign.promote_next('payments', v_message."group", p_now);
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.take_over_news(consign.former_payment, bigint, uuid, timestamptz) FROM PUBLIC;
@@ -323,8 +324,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.former_numbers(text) FROM PUBLIC;
 
--- Takes over the tables payment_outbox_pending and payment_outbox_attempts of a schema, or says what it
--- would do: a row for each payment there. Repeating it takes over what is new. Stop the relayers first;
+-- Imports the tables payment_outbox_pending and payment_outbox_attempts of a schema, or returns what it would do: a row for each payment there. Repeating it takes over what is new. Stop the relayers first;
 -- the tables are locked against writing meanwhile, and not changed.
 CREATE FUNCTION consign.import_payment_outbox(p_schema text, p_dry_run boolean DEFAULT true)
     RETURNS TABLE (outbox_id uuid, action text, detail text)
@@ -352,7 +352,7 @@ BEGIN
     EXECUTE format('LOCK TABLE %1$I.payment_outbox_pending, %1$I.payment_outbox_attempts IN SHARE MODE', p_schema);
     IF NOT p_dry_run THEN
         v_tries := ((consign.payments_queue()).policy->>'attempts_max')::int - 1;
-        -- As enqueueing does: nobody takes a number meanwhile.
+        -- As an enqueue does: no other transaction takes a number meanwhile.
         INSERT INTO consign.payment_participant (participant_id)
             SELECT f.participant_id FROM consign.former_numbers(p_schema) f ORDER BY 1 ON CONFLICT (participant_id) DO NOTHING;
         PERFORM FROM consign.payment_participant q WHERE q.participant_id IN (SELECT f.participant_id FROM consign.former_numbers(p_schema) f)

@@ -1,12 +1,12 @@
--- Who may do what with payments: the roles of the payment protocol, which reach nothing else. Of the engine's roles
--- operators and auditors have their part in them, producers and workers have none.
+-- The roles of the payment protocol, which have no rights beyond it. Of the engine's roles, operators and auditors have
+-- rights here, producers and workers have none.
 SELECT consign.make_role('symphony_control');
 SELECT consign.make_role('symphony_executor');
 SELECT consign.make_role('symphony_ingest');
 SELECT consign.make_role('symphony_readonly');
 SELECT consign.make_role('symphony_auditor');
 SELECT consign.make_role('symphony_tenant');
-INSERT INTO consign.queue_grant (queue, role) VALUES ('payments', 'symphony_executor'), ('payments', 'symphony_control');
+UPDATE consign.queue SET workers = '{symphony_executor, symphony_control}' WHERE name = 'payments';
 
 GRANT USAGE ON SCHEMA consign TO symphony_control, symphony_executor, symphony_ingest, symphony_readonly, symphony_auditor,
     symphony_tenant;
@@ -27,8 +27,8 @@ GRANT EXECUTE ON FUNCTION
     consign.complete_outbox_attempts(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], int[], int[], boolean[]),
     consign.complete_payments(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], bigint[], interval[], boolean[], boolean),
     consign.hold_outbox_attempt(uuid, uuid, text, text, text, int),
-    consign.witness_payments(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], bigint[]),
-    consign.witness_outbox_attempt(uuid, uuid, text, consign.outbox_attempt_state, text, text, text, text, int),
+    consign.record_late_payments(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], bigint[]),
+    consign.record_late_outbox_attempt(uuid, uuid, text, consign.outbox_attempt_state, text, text, text, text, int),
     consign.repair_expired_leases(int, text)
     TO symphony_control, symphony_executor;
 
@@ -48,8 +48,8 @@ GRANT SELECT ON consign.payment TO consign_operator, consign_auditor, symphony_c
 GRANT SELECT ON consign.payment_place, consign.participant_outbox_sequences TO consign_operator, consign_auditor, symphony_control;
 GRANT SELECT ON consign.payment_participant, consign.tenant_login TO consign_operator, consign_auditor;
 
--- Whoever reads the table itself: a tenant its own rows, the others all of them. The owner, as whom every
--- function and view works, is not asked.
+-- A reader of the table itself sees its tenant's rows, or all of them. The policies do not apply to the owner, as which
+-- every function and view runs. PostgreSQL has no clause for this in CREATE TABLE.
 ALTER TABLE consign.payment ENABLE ROW LEVEL SECURITY;
 CREATE POLICY everything ON consign.payment FOR SELECT TO consign_operator, consign_auditor, symphony_control USING (true);
 CREATE POLICY own_tenant ON consign.payment FOR SELECT TO symphony_tenant USING (tenant_id = (SELECT consign.current_tenant_id()));

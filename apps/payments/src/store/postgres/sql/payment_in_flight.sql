@@ -1,4 +1,4 @@
--- Payments in leases, those that end first at the top. $1 how many.
+-- Leased payments, the earliest expiry first. $1 how many.
 SELECT p.outbox_id, w.owner, w.fence, w.claimed_at, w.expires_at, w.expires_at <= consign.clock() AS is_expired, w.has_begun
     FROM consign.payment_place w JOIN consign.payment p ON p.message_id = w.message_id
     WHERE w.place = 'leased'

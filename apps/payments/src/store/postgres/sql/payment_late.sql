@@ -1,4 +1,4 @@
--- Successes that came too late, by payment and arrival, and where these payments are. $1 how many.
+-- Late successes by payment and arrival, with the state of these payments. $1 how many.
 SELECT p.outbox_id, coalesce(w.place, 'delivered') AS place, l.message_id, l.token, l.fence, l.owner, l.outcome::text AS outcome,
        l.code, l.detail, l.result, l.at
     FROM consign.late_view l JOIN consign.payment p ON p.message_id = l.message_id

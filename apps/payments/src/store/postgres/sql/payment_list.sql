@@ -4,6 +4,7 @@ SELECT p.*, coalesce(w.place, 'delivered') AS place, w.due_at, w.owner, w.expire
        (SELECT coalesce(max(a.attempt_no), 0) FROM consign.attempt a WHERE a.message_id = p.message_id) AS attempts
     FROM consign.payment p LEFT JOIN consign.payment_place w ON w.message_id = p.message_id
     WHERE p.message_id < $1
+        AND EXISTS (SELECT FROM consign.message m WHERE m.id = p.message_id)
         AND ($3::uuid IS NULL OR p.tenant_id = $3)
         AND ($4::text IS NULL OR p.participant_id = $4)
         AND $5::text IS NULL

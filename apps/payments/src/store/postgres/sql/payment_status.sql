@@ -1,4 +1,4 @@
--- The supervisor's figures. $1 tenant or NULL.
+-- Counts of payments. $1 tenant or NULL.
 SELECT count(*) FILTER (WHERE w.place IN ('waiting', 'ready', 'leased')) AS pending,
        count(*) FILTER (WHERE w.place = 'ready' AND w.due_at <= c.now) AS due,
        count(*) FILTER (WHERE w.place = 'ready' AND w.due_at > c.now) AS scheduled,

@@ -1,4 +1,4 @@
--- Payments that were given up or parked though the rail may have them. $1 how many.
+-- Payments that failed or are held though the rail may have them. $1 how many.
 SELECT p.*, w.place, w.due_at, w.owner, w.expires_at, w.reason, w.attempts
     FROM consign.payment_place w JOIN consign.payment p ON p.message_id = w.message_id
     JOIN LATERAL (SELECT a.outcome FROM consign.attempt a WHERE a.message_id = w.message_id

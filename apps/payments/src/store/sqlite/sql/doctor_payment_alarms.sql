@@ -1,6 +1,6 @@
--- Payments that somebody must look at, though nothing is damaged: in leases that ended long ago; with a
--- success that came too late and is not what is on record, nor has a person decided since; failed
--- although the rail may have them. ?1 long ago.
+-- Payments that an operator must check, though nothing is damaged: in leases that expired long ago; with a
+-- late success that no attempt confirms and no operator resolved since; failed although the rail may
+-- have them. ?1 expiry limit.
 SELECT 'payment_lease_expired', w.message_id FROM payment_place AS w
 WHERE w.place = 'leased' AND w.expires_at <= ?1
 UNION ALL

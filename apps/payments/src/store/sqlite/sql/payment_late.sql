@@ -1,4 +1,4 @@
--- Payments with a success that came too late. ?1 how many.
+-- Payments with a late success. ?1 how many.
 SELECT DISTINCT p.message_id, p.outbox_id
 FROM late AS l JOIN payment AS p ON p.message_id = l.message_id
 WHERE l.outcome = 'delivered'

@@ -1,6 +1,6 @@
--- Keeps what the rail said about payments that a worker had under a token and has no more: an attempt
--- says what became of its lease, or the ended lease still lists them. The first one stands, except that
--- a success is kept whatever was said before it. Uses attempt's key and lease_token.
+-- Stores the rail's answers for payments that a worker had under a token and has no more: an attempt
+-- records the end of its lease, or the expired lease still lists them. The first one is kept, except that
+-- a success is always stored. Uses attempt's key and lease_token.
 -- ?1 JSON array of [message_id, outcome, code, detail, result as text], ?2 token, ?3 now, ?4 worker.
 INSERT INTO late (message_id, token, fence, owner, outcome, at, code, detail, result, after_all)
 SELECT report.value ->> 0, ?2, held.fence, held.owner, report.value ->> 1, ?3,

@@ -7,6 +7,7 @@ SELECT p.message_id, p.outbox_id, p.instruction_id, p.idempotency_key, p.partici
        w.due_at, w.owner, w.expires_at, w.reason
 FROM payment AS p LEFT JOIN payment_place AS w ON w.message_id = p.message_id
 WHERE p.message_id < ?1
+  AND EXISTS (SELECT 1 FROM message AS m WHERE m.id = p.message_id)
   AND (?3 IS NULL OR p.tenant_id = ?3)
   AND (?4 IS NULL OR p.participant_id = ?4)
   AND ?5 IS NULL

@@ -7,6 +7,7 @@ SELECT p.message_id, p.outbox_id, p.instruction_id, p.idempotency_key, p.partici
 FROM payment AS p INDEXED BY payment_idempotency
 LEFT JOIN payment_place AS w ON w.message_id = p.message_id
 WHERE p.instruction_id = ?5 AND p.message_id < ?1
+  AND EXISTS (SELECT 1 FROM message AS m WHERE m.id = p.message_id)
   AND (?3 IS NULL OR p.tenant_id = ?3)
   AND (?4 IS NULL OR p.participant_id = ?4)
   AND (?6 IS NULL OR coalesce(w.place, 'delivered') IN (SELECT value FROM json_each(?6)))

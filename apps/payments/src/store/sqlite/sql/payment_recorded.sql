@@ -1,4 +1,4 @@
--- What a worker recorded about these messages under a token; not what was recorded against it.
+-- What a worker recorded for these messages under a token; not the expiry of its lease.
 -- Uses attempt's primary key. ?1 JSON array of ids, ?2 token, ?3 worker.
 SELECT a.message_id, a.outcome, a.code, a.result
 FROM json_each(?1) AS wanted

@@ -1,4 +1,4 @@
--- References under which a rail knows several payments of a participant. ?1 how many.
+-- Rail references shared by several payments of a participant. ?1 how many.
 SELECT p.participant_id, p.rail_type, a.result ->> '$.rail_reference' AS reference,
        json_group_array(p.outbox_id ORDER BY p.message_id),
        json_group_array(p.message_id ORDER BY p.message_id)

@@ -1,4 +1,4 @@
--- The supervisor's figures. ?1 now, ?2 tenant or NULL.
+-- Counts of payments. ?1 now, ?2 tenant or NULL.
 SELECT count(*) FILTER (WHERE w.place IN ('waiting', 'ready', 'leased')),
        count(*) FILTER (WHERE w.place = 'ready' AND w.due_at <= ?1),
        count(*) FILTER (WHERE w.place = 'ready' AND w.due_at > ?1),

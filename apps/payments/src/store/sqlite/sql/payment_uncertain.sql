@@ -1,4 +1,4 @@
--- Payments that were given up or parked though the rail may have them. ?1 how many.
+-- Payments that failed or are held though the rail may have them. ?1 how many.
 SELECT p.message_id, p.outbox_id, p.instruction_id, p.idempotency_key, p.participant_id,
        p.sequence_id, p.rail_type, p.tenant_id, p.correlation_id, p.created_at, w.place,
        w.attempts, w.due_at, w.owner, w.expires_at, w.reason

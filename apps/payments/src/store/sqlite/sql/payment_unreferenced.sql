@@ -1,4 +1,4 @@
--- Payments dispatched without a reference, except by a person's word. ?1 how many.
+-- Payments dispatched without a reference, except by an operator's resolution. ?1 how many.
 SELECT p.outbox_id
 FROM payment AS p JOIN attempt AS a ON a.message_id = p.message_id
 WHERE a.outcome = 'delivered' AND a.code IS NOT 'resolved'

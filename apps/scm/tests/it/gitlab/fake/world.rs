@@ -1,11 +1,11 @@
-//! What the server knows.
+//! State of the fake server.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Answer, Asked, Fault, TOKEN};
+use super::{Answer, Fault, RecordedRequest, TOKEN};
 
 /// A note of a merge request.
 #[derive(Clone, Debug)]
@@ -34,10 +34,10 @@ struct MergeRequest {
 
 type Change = Box<dyn FnOnce(&mut World) + Send>;
 
-/// A project `g/p` and whoever asks for it.
+/// A project `g/p` and its client's access.
 pub(crate) struct World {
     pub(crate) token: String,
-    /// After so many requests the token is no longer known.
+    /// After so many requests the token is revoked.
     pub(crate) expires_after: Option<u32>,
     pub(crate) branches: BTreeMap<String, String>,
     /// Commits that the server has thrown away.
@@ -47,11 +47,11 @@ pub(crate) struct World {
     /// Who approves: merge request, user.
     pub(crate) approvals: Vec<(i64, i64)>,
     pub(crate) has_merge_requests: bool,
-    /// Whether whoever asks may not see the project.
+    /// Whether the client has no access to the project.
     pub(crate) is_hidden: bool,
     /// What happens to the next requests whose target holds a text.
     pub(crate) faults: VecDeque<(&'static str, Fault)>,
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) requests: Vec<RecordedRequest>,
     changes: Vec<(&'static str, u32, Change)>,
     commits: Vec<Commit>,
     merge_requests: Vec<MergeRequest>,
@@ -70,7 +70,7 @@ impl Default for World {
             has_merge_requests: true,
             is_hidden: false,
             faults: VecDeque::new(),
-            asked: Vec::new(),
+            requests: Vec::new(),
             changes: Vec::new(),
             commits: Vec::new(),
             merge_requests: Vec::new(),
@@ -85,7 +85,7 @@ pub(crate) fn at(milliseconds: i64) -> Timestamp {
 }
 
 impl World {
-    /// A commit that nobody points to yet.
+    /// A commit without a ref.
     pub(crate) fn commit(
         &mut self,
         parents: &[&str],
@@ -143,28 +143,28 @@ impl World {
         self.changes.push((text, nth, Box::new(change)));
     }
 
-    pub(super) fn answer(&mut self, asked: &Asked) -> (Answer, Option<Fault>) {
-        self.asked.push(asked.clone());
+    pub(super) fn answer(&mut self, requests: &RecordedRequest) -> (Answer, Option<Fault>) {
+        self.requests.push(requests.clone());
         let fault = self
             .faults
             .iter()
-            .position(|(text, _)| asked.target.contains(text));
+            .position(|(text, _)| requests.target.contains(text));
         let fault = fault
             .and_then(|at| self.faults.remove(at))
             .map(|(_, fault)| fault);
         let answer = match &fault {
             Some(Fault::Status(status, headers)) => Answer {
                 headers: headers.clone(),
-                ..error(*status, "told so")
+                ..error(*status, "scripted")
             },
             Some(Fault::Html) => Answer {
                 body: "<!DOCTYPE html><html>Please sign in</html>".into(),
                 ..ok(json!(null))
             },
-            _ => self.told(asked),
+            _ => self.message(requests),
         };
         let is_due = |(text, nth, _): &mut (&str, u32, Change)| {
-            if asked.target.contains(*text) {
+            if requests.target.contains(*text) {
                 *nth -= 1;
             }
             *nth == 0
@@ -176,16 +176,19 @@ impl World {
         (answer, fault)
     }
 
-    fn told(&mut self, asked: &Asked) -> Answer {
+    fn message(&mut self, requests: &RecordedRequest) -> Answer {
         match &mut self.expires_after {
             Some(0) => return error(401, "401 Unauthorized"),
             Some(left) => *left -= 1,
             None => {}
         }
-        if asked.token.as_deref() != Some(self.token.as_str()) {
+        if requests.token.as_deref() != Some(self.token.as_str()) {
             return error(401, "401 Unauthorized");
         }
-        let (path, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
+        let (path, query) = requests
+            .target
+            .split_once('?')
+            .unwrap_or((&requests.target, ""));
         let query: Vec<(String, String)> = query
             .split('&')
             .filter_map(|pair| pair.split_once('='))
@@ -208,10 +211,13 @@ impl World {
                 None => error(404, "404 Branch Not Found"),
             },
             ["repository", "commits"] => self.list(&query),
-            ["repository", "commits", id] => match self.is_there(id) {
-                true => ok(self.shown(id, one(&query, "stats") != Some("false"))),
-                false => error(404, "404 Commit Not Found"),
-            },
+            ["repository", "commits", id] => {
+                if self.is_there(id) {
+                    ok(self.shown(id, one(&query, "stats") != Some("false")))
+                } else {
+                    error(404, "404 Commit Not Found")
+                }
+            }
             ["repository", "commits", id, "diff"] => {
                 let files = self.diffs.get(id).cloned().unwrap_or_default();
                 page(files, &query, true)
@@ -336,7 +342,7 @@ impl World {
                 "title": format!("request {}", request.iid), "web_url": format!("http://h/g/p/-/merge_requests/{}", request.iid),
                 "author": {"id": 1, "username": "u1", "name": "One"}, "source_branch": "topic",
                 "target_branch": "main", "created_at": at(0).to_string(),
-                // Of the microseconds that the database has, nobody sees the last three digits.
+                // The API shows milliseconds of the database's microseconds.
                 "updated_at": request.updated_at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
             })
         });
@@ -366,10 +372,11 @@ fn page(list: Vec<Value>, query: &[(String, String)], has_total: bool) -> Answer
         .skip((page - 1) * size)
         .take(size)
         .collect();
-    let has_next = match has_total {
-        true => page * size < total,
-        // Of a full page of commits nobody knows whether it is the last.
-        false => shown.len() == size,
+    let has_next = if has_total {
+        page * size < total
+    } else {
+        // A full page of commits does not show whether it is the last.
+        shown.len() == size
     };
     let next = if has_next {
         (page + 1).to_string()

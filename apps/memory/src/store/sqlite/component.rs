@@ -1,0 +1,79 @@
+//! Memories as a component of the store.
+
+use crate::QUEUE;
+use async_trait::async_trait;
+use consign_kernel::{Error, MessageId, Migration, NewMessage, QueuePolicy, Token, migrations};
+use jiff::Timestamp;
+use sqlx::SqliteConnection;
+
+use super::{LogbookWork, doctor, outbox::check_memory};
+use consign_sqlite::extension::{
+    DeadEntry, Findings as Report, NewAttempt, Result, Work, rows::LeaseRow,
+};
+use consign_sqlite::{Component, Hook};
+
+const MIGRATIONS: &[Migration] = migrations!["memory";
+    (1, "tables", "migrations/0001_tables.sql"),
+    (2, "search", "migrations/0002_search.sql"),
+];
+
+/// The component `memory`.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct MemoryComponent;
+
+#[async_trait]
+impl Component for MemoryComponent {
+    fn migrations(&self) -> &'static [Migration] {
+        MIGRATIONS
+    }
+
+    fn hook(&self) -> Option<&dyn Hook> {
+        Some(self)
+    }
+
+    async fn examine(
+        &self,
+        connection: &mut SqliteConnection,
+        now: Timestamp,
+        report: &mut Report,
+    ) -> Result<()> {
+        doctor::examine(connection, now, report).await
+    }
+}
+
+#[async_trait]
+impl Hook for MemoryComponent {
+    fn queue(&self) -> &'static str {
+        QUEUE
+    }
+
+    fn check_enqueue(&self, message: &NewMessage) -> consign_kernel::Result<()> {
+        check_memory(message)
+    }
+
+    /// Audits and deduplication refer to the messages, so they stay.
+    fn check_policy(&self, policy: &QueuePolicy) -> consign_kernel::Result<()> {
+        if policy.keep_ms.is_none() && policy.keep_dead_ms.is_none() {
+            return Ok(());
+        }
+        let why = "queue memory keeps its messages, because audits and deduplication refer to them";
+        Err(Error::invalid("policy.keep_ms, keep_dead_ms", why))
+    }
+
+    async fn settled(
+        &self,
+        work: &mut Work<'_>,
+        lease: &LeaseRow,
+        attempts: &[NewAttempt],
+    ) -> Result<()> {
+        LogbookWork(work).audit_attempts(lease, attempts).await
+    }
+
+    async fn died(&self, work: &mut Work<'_>, lease: &LeaseRow, dead: &[DeadEntry]) -> Result<()> {
+        LogbookWork(work).audit_dead(lease, dead).await
+    }
+
+    async fn late(&self, work: &mut Work<'_>, ids: &[MessageId], token: Token) -> Result<()> {
+        LogbookWork(work).audit_late_results(ids, token).await
+    }
+}

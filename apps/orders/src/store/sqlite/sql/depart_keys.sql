@@ -1,0 +1,5 @@
+-- Frees the keys of orders whose messages have left. ?1 JSON array of ids.
+DELETE FROM former_key
+WHERE queue = 'orders'
+  AND key IN (SELECT client || '/' || idempotency_key FROM idempo_ledger
+              WHERE outbox_id IN (SELECT value FROM json_each(?1)))

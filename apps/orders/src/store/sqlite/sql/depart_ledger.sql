@@ -1,0 +1,2 @@
+-- Removes the rows of orders whose messages have left. ?1 JSON array of ids.
+DELETE FROM idempo_ledger WHERE outbox_id IN (SELECT value FROM json_each(?1))

@@ -1,0 +1,182 @@
+//! The settings of payments: one declaration each.
+
+use consign_app::config::{DAY_MS, Kind, Section, Setting};
+
+/// The table of settings.
+pub(crate) static PAYMENTS: Section = Section {
+    name: "payments",
+    about: "Payments: POST /v1/payments.",
+    capitals: false,
+    settings: PAYMENTS_SETTINGS,
+    open: &[],
+};
+
+static PAYMENTS_SETTINGS: &[Setting] = &[
+    Setting::new(
+        "payments.enabled",
+        Kind::Flag,
+        "whether payments are taken and dispatched at all; if not, `[queues.payments]` may \
+         give the queue a policy, or a sink of your own. It holds payments only either way",
+    )
+    .default("true"),
+    Setting::new(
+        "payments.rail",
+        Kind::Word(&["simulated", "http", "none"]),
+        "`simulated`, `http`, or `none`: payments are taken here, and dispatched by whoever \
+         claims them over [SQL](sql-payments.md) or [HTTP](http.md#working-on-payments); see \
+         above",
+    )
+    .example("\"http\""),
+    Setting::new(
+        "payments.rail_types",
+        Kind::Texts,
+        "what the rail takes; any other payment fails with `UNKNOWN_RAIL_TYPE`",
+    )
+    .default("[\"PAYMENT\", \"TRANSFER\", \"REFUND\", \"REVERSAL\"]"),
+    Setting::new(
+        "payments.rail_url",
+        Kind::Url,
+        "where the http rail takes payments",
+    )
+    .example("\"https://rail.example/payments\""),
+    Setting::new(
+        "payments.rail_status_url",
+        Kind::Url,
+        "where it is asked about one; `{reference}` stands for the `outbox_id`. The http rail \
+         needs it",
+    )
+    .example("\"https://rail.example/payments/{reference}\""),
+    Setting::new(
+        "payments.rail_token",
+        Kind::Secret,
+        "who we are to the rail: `Authorization: Bearer`",
+    )
+    .example("\"...\""),
+    Setting::new(
+        "payments.rail_token_file",
+        Kind::Text,
+        "the file that holds it, instead; read at start",
+    )
+    .example("\"/etc/consign/rail.token\""),
+    Setting::new(
+        "payments.rail_signing_secret",
+        Kind::Secret,
+        "what requests are signed with, like [webhooks](rail.md#the-request): `whsec_` or \
+         `whsk_` and base64, several with blanks between",
+    )
+    .example("\"whsec_...\""),
+    Setting::new(
+        "payments.rail_signing_secret_file",
+        Kind::Text,
+        "the file that holds it, instead",
+    )
+    .example("\"/etc/consign/rail.secret\""),
+    Setting::new(
+        "payments.rail_key_header",
+        Kind::Text,
+        "the header that carries the `outbox_id`",
+    )
+    .default("\"Idempotency-Key\""),
+    Setting::new(
+        "payments.rail_ca_file",
+        Kind::Text,
+        "certificates to trust besides the system's, as PEM",
+    )
+    .example("\"/etc/consign/rail-ca.pem\""),
+    Setting::new(
+        "payments.lease_sec",
+        Kind::Whole(1, 3_600),
+        "how long a worker may be silent before its payments are given to another; at least 5 \
+         s more than `dispatch_timeout_sec`",
+    )
+    .default("60")
+    .policy(&["lease_ttl_ms"]),
+    Setting::new(
+        "payments.dispatch_timeout_sec",
+        Kind::Whole(1, 3_600),
+        "how long a rail may take",
+    )
+    .default("30")
+    .policy(&["timeout_ms"]),
+    Setting::new(
+        "payments.concurrency",
+        Kind::Whole(1, 1_000),
+        "dispatches under way at once in one process",
+    )
+    .default("10")
+    .policy(&["concurrency"]),
+    Setting::new(
+        "payments.batch",
+        Kind::Whole(1, 1_000),
+        "most payments of one claim",
+    )
+    .default("50"),
+    Setting::new(
+        "payments.retry_ceiling",
+        Kind::Whole(1, 1_000),
+        "attempts before a payment has failed",
+    )
+    .default("20")
+    .policy(&["attempts_max"]),
+    Setting::new(
+        "payments.backoff_base_ms",
+        Kind::Whole(1_000, DAY_MS),
+        "how long a payment rests after its first failed attempt; doubles with each",
+    )
+    .default("1000")
+    .policy(&["retry.base_ms"]),
+    Setting::new(
+        "payments.backoff_max_ms",
+        Kind::Whole(1_000, DAY_MS),
+        "how long it rests at most",
+    )
+    .default("60000")
+    .policy(&["retry.max_ms"]),
+    Setting::new(
+        "payments.ordered_by",
+        Kind::Word(&["nothing", "participant"]),
+        "`participant`: one after the other for each participant; changes only while the \
+         queue is empty",
+    )
+    .default("\"nothing\"")
+    .policy(&["ordered", "on_dead"]),
+    Setting::new(
+        "payments.on_failed",
+        Kind::Word(&["continue", "block"]),
+        "what a failed payment does to the next ones of its participant, if they are ordered: \
+         `continue`, `block`",
+    )
+    .default("\"continue\"")
+    .policy(&["on_dead"]),
+    Setting::new(
+        "payments.amount_minor_max",
+        Kind::Whole(1, i64::MAX as u64),
+        "the largest amount taken over HTTP, in minor units",
+    )
+    .default("1000000000000"),
+    Setting::new(
+        "payments.request_bytes_max",
+        Kind::Whole(1_024, 1 << 20),
+        "the largest request",
+    )
+    .default("65536"),
+    Setting::new(
+        "payments.tenant_required",
+        Kind::Flag,
+        "whether a request must name its tenant",
+    )
+    .default("true"),
+    Setting::new(
+        "payments.watch_interval_sec",
+        Kind::Whole(1, 86_400),
+        "how often `serve` looks for what must be compared with the rail's books",
+    )
+    .default("900"),
+    Setting::new(
+        "payments.tenants.*",
+        Kind::Text,
+        "the tenant, a UUID, that the token `server.tokens.NAME` is bound to; a token without \
+         one may speak for all",
+    )
+    .example("\"0190f3a2-7b1c-7000-8000-00000000000a\""),
+];

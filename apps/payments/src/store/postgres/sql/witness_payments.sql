@@ -1,5 +1,0 @@
--- $1 token, $2 worker, $3 payments, $4 states, $5 references, $6 rail codes, $7 error codes, $8 error messages, $9 latencies.
--- Those that are on record now, in order.
-SELECT w.id AS outbox_id
-    FROM unnest(consign.witness_payments($1, $2, $3, $4::text[]::consign.outbox_attempt_state[], $5, $6, $7, $8, $9))
-        WITH ORDINALITY AS w (id, ord) ORDER BY w.ord

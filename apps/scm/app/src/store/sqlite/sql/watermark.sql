@@ -1,0 +1,2 @@
+-- The watermark of a synchronisation. ?1 namespace, ?2 key.
+SELECT value_json FROM kv WHERE namespace = ?1 AND key = ?2

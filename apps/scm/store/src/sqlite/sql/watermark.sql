@@ -1,2 +1,0 @@
--- How far a synchronisation has come. ?1 namespace, ?2 key.
-SELECT value_json FROM kv WHERE namespace = ?1 AND key = ?2

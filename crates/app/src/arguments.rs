@@ -1,0 +1,195 @@
+//! Values on the command line: durations, sizes, headers, retry schedules, actor and reason.
+
+use std::time::Duration;
+
+use clap::Args;
+use consign_kernel::{By, MessageId, RetrySchedule};
+use jiff::SignedDuration;
+use serde_json::Value;
+
+/// The actor and the reason of an action.
+#[derive(Args, Debug)]
+pub struct ByArgs {
+    /// The actor for the audit log [default: $USER]
+    #[arg(long, value_name = "NAME")]
+    pub actor: Option<String>,
+    /// The reason for the audit log
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+impl ByArgs {
+    /// Actor and reason, with a default reason.
+    pub fn by(&self, reason: &str) -> By {
+        let actor = self.actor.clone().or_else(user).unwrap_or("unknown".into());
+        By::new(actor, self.reason.as_deref().unwrap_or(reason))
+    }
+}
+
+fn user() -> Option<String> {
+    ["USER", "LOGNAME"]
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|name| !name.trim().is_empty())
+}
+
+/// The id of a message.
+pub fn message_id(text: &str) -> Result<MessageId, String> {
+    text.parse().map(MessageId).map_err(|_| {
+        let max = i64::MAX;
+        format!("a message's id is a whole number up to {max}, as `consign ls` prints it")
+    })
+}
+
+/// `250ms`, `30s`, `1h 30m`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let help = "a duration is written like 250ms, 30s, 5m or 1h30m";
+    let parsed: SignedDuration = text.parse().map_err(|_| help.to_owned())?;
+    Duration::try_from(parsed).map_err(|_| help.to_owned())
+}
+
+/// `4096`, `64KiB`, `1MiB`.
+pub fn bytes(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "B" => 1,
+        "KiB" => 1024,
+        "MiB" => 1024 * 1024,
+        _ => return Err("a size is written like 4096, 64KiB or 1MiB".into()),
+    };
+    let number: usize = digits
+        .trim()
+        .parse()
+        .map_err(|_| "a size is written like 4096, 64KiB or 1MiB".to_owned())?;
+    number
+        .checked_mul(unit)
+        .ok_or_else(|| "that is larger than any size".to_owned())
+}
+
+/// `name=value`.
+pub fn header(text: &str) -> Result<(String, Value), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("a header is written name=value".into()),
+    }
+}
+
+/// `fixed:5s`, `table:5s,30s,2m` or `exponential:base=1s,factor=2,max=1h,jitter=0.2`.
+pub fn retry(text: &str) -> Result<RetrySchedule, String> {
+    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    match kind {
+        "fixed" => Ok(RetrySchedule::Fixed {
+            delay_ms: millis(rest)?,
+        }),
+        "table" => {
+            let delays_ms = rest.split(',').map(millis).collect::<Result<_, _>>()?;
+            Ok(RetrySchedule::Table { delays_ms })
+        }
+        "exponential" => exponential(rest),
+        _ => Err("a schedule is fixed:5s, table:5s,30s,2m or \
+                  exponential:base=1s,factor=2,max=1h,jitter=0.2"
+            .into()),
+    }
+}
+
+fn exponential(text: &str) -> Result<RetrySchedule, String> {
+    let (mut base_ms, mut factor, mut max_ms, mut jitter) = (1_000, 2.0, 3_600_000, 0.2);
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        match part.split_once('=') {
+            Some(("base", value)) => base_ms = millis(value)?,
+            Some(("max", value)) => max_ms = millis(value)?,
+            Some(("factor", value)) => factor = number(value)?,
+            Some(("jitter", value)) => jitter = number(value)?,
+            _ => return Err(format!("{part:?} is none of base=, factor=, max=, jitter=")),
+        }
+    }
+    Ok(RetrySchedule::Exponential {
+        base_ms,
+        factor,
+        max_ms,
+        jitter,
+    })
+}
+
+fn millis(text: &str) -> Result<u64, String> {
+    let ms = duration(text)?.as_millis();
+    u64::try_from(ms).map_err(|_| "that is too long".to_owned())
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is not a number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_people_write_them() {
+        let check = |text: &str, ms: u64| {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        };
+        check("250ms", 250);
+        check("30s", 30_000);
+        check("1h30m", 5_400_000);
+        check("1h 30m", 5_400_000);
+        check("0s", 0);
+        for bad in ["", "30", "-5s", "soon", "1 fortnight"] {
+            assert!(duration(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_know_their_units() {
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("64KiB"), Ok(65_536));
+        assert_eq!(bytes("1 MiB"), Ok(1_048_576));
+        for bad in [
+            "",
+            "x",
+            "1MB",
+            "-1",
+            "99999999999999999999",
+            "9999999999999999MiB",
+        ] {
+            assert!(bytes(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_schedule_can_be_written() {
+        let fixed = RetrySchedule::Fixed { delay_ms: 5_000 };
+        assert_eq!(retry("fixed:5s"), Ok(fixed));
+        let delays_ms = vec![5_000, 120_000];
+        assert_eq!(retry("table:5s,2m"), Ok(RetrySchedule::Table { delays_ms }));
+        assert_eq!(retry("exponential"), Ok(RetrySchedule::default()));
+        let grown = RetrySchedule::Exponential {
+            base_ms: 500,
+            factor: 3.0,
+            max_ms: 60_000,
+            jitter: 0.0,
+        };
+        assert_eq!(
+            retry("exponential:base=500ms,factor=3,max=1m,jitter=0"),
+            Ok(grown)
+        );
+        for bad in [
+            "",
+            "fixed",
+            "fixed:x",
+            "table:",
+            "linear:1s",
+            "exponential:bass=1s",
+        ] {
+            assert!(retry(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_value_may_contain_an_equals_sign() {
+        assert_eq!(header("a=b=c"), Ok(("a".into(), "b=c".into())));
+        assert!(header("=x").is_err());
+        assert!(header("x").is_err());
+    }
+}

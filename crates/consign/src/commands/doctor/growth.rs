@@ -1,0 +1,152 @@
+//! Whether history leaves, and whether the database is soon full.
+
+use consign_kernel::{Growth, PassRecord};
+
+use crate::{
+    config::{Flags, Settings},
+    context::Context,
+    database::{Address, Database},
+    failure::Failure,
+    room::{Bound, Room, bytes_text},
+    when::span,
+};
+
+/// Fewer passes that end alike may be chance.
+const PASSES_MIN: u64 = 3;
+/// A database that is full sooner needs attention.
+const DAYS_MIN: i64 = 30;
+
+/// A line for each refusal of the maintenance that lasts, and for what is soon full. Nothing in a database
+/// that cannot be read: its findings tell that.
+pub(super) async fn hints(context: &Context, opened: &Database) -> Result<Vec<String>, Failure> {
+    let config = context.config(Flags::new())?;
+    let settings = Settings::of(&config)?.retention;
+    let Ok(growth) = opened.store.growth().await else {
+        return Ok(Vec::new());
+    };
+    Ok(lines(&growth, &config.address()?, settings.size_max_bytes))
+}
+
+fn lines(growth: &Growth, address: &Address, size_max_bytes: Option<u64>) -> Vec<String> {
+    let pass = growth.pass.as_ref();
+    let stuck = pass.filter(|pass| pass.end != "done" && pass.passes >= PASSES_MIN);
+    let mut lines: Vec<String> = stuck.map(stuck_line).into_iter().collect();
+    let full = growth.full_ranges.iter();
+    lines.extend(full.map(|range| {
+        format!("{range}: the range cannot leave; requeue or resolve what is dead or held in it")
+    }));
+    lines.extend(full_line(growth, address, size_max_bytes));
+    lines
+}
+
+fn stuck_line(pass: &PassRecord) -> String {
+    let remedy = match pass.end.as_str() {
+        "no_archive" => {
+            "set retention.archive, or let messages leave without one: consign queues set NAME --archive false"
+        }
+        "over_size" => "consign retention status shows what keeps the oldest messages",
+        "locked" => "a transaction that stays open holds a lock; end it",
+        "failed" => "the log of consign serve has the reason",
+        _ => "if it goes on, the log of consign serve has more",
+    };
+    format!(
+        "the maintenance ends with {} since {:.0} ({} passes): {remedy}",
+        pass.end, pass.since, pass.passes
+    )
+}
+
+fn full_line(growth: &Growth, address: &Address, size_max_bytes: Option<u64>) -> Option<String> {
+    let sample = growth.now.as_ref()?;
+    let room = Room::of(address, size_max_bytes, sample.size.bytes)?;
+    let full_in = growth.full_in(room.bytes)?;
+    let what = match room.bound {
+        Bound::SizeMax => "retention.size_max_bytes is reached",
+        Bound::Disk => "the disk of the database is full",
+    };
+    (full_in.as_hours() < DAYS_MIN * 24).then(|| {
+        format!(
+            "{what} in {} at the rate of the last day ({} left): consign retention status shows the queues",
+            span(full_in),
+            bytes_text(room.bytes)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use consign_kernel::{DatabaseSize, FullRange, MessageId, Sample};
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::*;
+
+    fn growth(end: &str, passes: u64, bytes: u64) -> Growth {
+        let sample = |hours, bytes| Sample {
+            at: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours),
+            size: DatabaseSize {
+                bytes,
+                history_bytes: bytes,
+            },
+            queues: Vec::new(),
+        };
+        Growth {
+            pass: Some(PassRecord {
+                at: Timestamp::UNIX_EPOCH,
+                end: end.to_owned(),
+                since: Timestamp::UNIX_EPOCH,
+                passes,
+            }),
+            now: Some(sample(24, bytes)),
+            day: Some(sample(0, 0)),
+            ..Growth::default()
+        }
+    }
+
+    fn hints(growth: &Growth) -> Vec<String> {
+        let server = Address::Postgres { url: String::new() };
+        lines(growth, &server, Some(31_000))
+    }
+
+    #[test]
+    fn a_refusal_that_lasts_is_a_hint() {
+        assert_eq!(hints(&growth("done", 100, 10)), [""; 0]);
+        assert_eq!(hints(&growth("no_archive", 2, 10)), [""; 0]);
+        let lasting = hints(&growth("no_archive", 3, 10));
+        assert_eq!(
+            lasting,
+            [
+                "the maintenance ends with no_archive since 1970-01-01T00:00:00Z (3 passes): set \
+              retention.archive, or let messages leave without one: consign queues set NAME \
+              --archive false"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_range_that_cannot_leave_is_a_hint() {
+        let mut growth = growth("done", 1, 10);
+        growth.full_ranges.push(FullRange {
+            first: MessageId(1),
+            last: MessageId(9),
+            stay: 1_204,
+            stay_max: 1_000,
+        });
+        let hints = hints(&growth);
+        assert!(
+            hints[0].starts_with("messages 1 to 9: 1204 of them stay, at most 1000 may"),
+            "{hints:?}"
+        );
+    }
+
+    #[test]
+    fn a_database_that_is_soon_full_is_a_hint() {
+        assert_eq!(hints(&growth("done", 1, 1_000)), [""; 0], "in 30 days");
+        let soon = hints(&growth("done", 1, 1_100));
+        assert_eq!(
+            soon,
+            [
+                "retention.size_max_bytes is reached in 27d 4h at the rate of the last day (29.9 kB left): \
+              consign retention status shows the queues"
+            ]
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Which messages can be erased.
+
+use crate::{ErasureAnswer, StateKind};
+
+/// A message, as far as it matters for whether it can be erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Erasable {
+    /// Its state.
+    pub state: StateKind,
+    /// Whether it was erased before.
+    pub is_erased: bool,
+    /// Whether it is the head of its group.
+    pub is_head: bool,
+    /// Whether its queue belongs to an app.
+    pub is_of_app: bool,
+}
+
+impl Erasable {
+    /// Why it is not erased; `None` if it is to be.
+    pub fn refusal(self) -> Option<ErasureAnswer> {
+        match self.state {
+            _ if self.is_erased => Some(ErasureAnswer::AlreadyErased),
+            _ if self.is_of_app => Some(ErasureAnswer::AppQueue),
+            StateKind::Delivered => None,
+            StateKind::Dead if self.is_head => Some(ErasureAnswer::BlocksGroup),
+            StateKind::Dead => None,
+            state => Some(ErasureAnswer::NotFinal { state }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_final_messages_that_no_group_waits_for_are_erased() {
+        for state in StateKind::ALL {
+            let message = Erasable {
+                state,
+                is_erased: false,
+                is_head: false,
+                is_of_app: false,
+            };
+            let expected = match state {
+                StateKind::Delivered | StateKind::Dead => None,
+                state => Some(ErasureAnswer::NotFinal { state }),
+            };
+            assert_eq!(message.refusal(), expected);
+            let again = Erasable {
+                is_erased: true,
+                ..message
+            };
+            assert_eq!(again.refusal(), Some(ErasureAnswer::AlreadyErased));
+            let of_app = Erasable {
+                is_of_app: true,
+                ..message
+            };
+            assert_eq!(of_app.refusal(), Some(ErasureAnswer::AppQueue));
+        }
+        let head = Erasable {
+            state: StateKind::Dead,
+            is_erased: false,
+            is_head: true,
+            is_of_app: false,
+        };
+        assert_eq!(head.refusal(), Some(ErasureAnswer::BlocksGroup));
+    }
+}

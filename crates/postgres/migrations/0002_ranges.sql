@@ -1,0 +1,111 @@
+-- Append-only tables, and the ranges they are stored in.
+--
+-- Messages, attempts, late results and audit entries are append-only, for the owner too: triggers hold where grants do
+-- not. Only a purge deletes, whole messages with everything recorded about them. Only an erasure
+-- updates: the content of a message that `erasure` names goes, and nothing else changes.
+--
+-- PostgreSQL does not pass statement triggers on to partitions: each partition gets its own when it is created. A statement
+-- on the parent fires the parent's trigger only, so purges and erasures go through the parent. Triggers of rows are passed on.
+
+-- Lets a purge delete: the setting consign.purge names the audit entry of the purge, and that row was written by this
+-- very transaction. A row that is visible although the transaction that wrote it is in progress is the transaction's own.
+CREATE FUNCTION consign.refuse_change() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
+    AS $$
+DECLARE
+    v_audit text := current_setting('consign.purge', true);
+    v_own   bigint;
+    v_epoch CONSTANT bigint := 4294967296;
+    v_ahead bigint;
+BEGIN
+    IF TG_OP = 'DELETE' AND TG_TABLE_NAME IN ('message', 'attempt', 'late', 'audit') AND v_audit ~ '^\d{1,18}$' THEN
+        v_own := pg_current_xact_id()::text::bigint;
+        SELECT a.xmin::text::bigint - v_own % v_epoch INTO v_ahead
+            FROM consign.audit a WHERE a.message_id = 0 AND a.id = v_audit::bigint AND a.action = 'purge';
+        -- Rows keep the lower half of a transaction's number: of all that fit, the one nearest to this transaction's.
+        -- It may differ from this one's: a savepoint has a number of its own.
+        v_ahead := (v_ahead + v_epoch * 3 / 2) % v_epoch - v_epoch / 2;
+        IF v_own + v_ahead > 0 AND pg_xact_status((v_own + v_ahead)::text::xid8) = 'in progress' THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    RAISE EXCEPTION '% on consign.% rejected: its rows are append-only', TG_OP, TG_TABLE_NAME
+        USING ERRCODE = 'CN009', HINT = 'Insert a new row instead; recorded rows never change.';
+END $$;
+REVOKE ALL ON FUNCTION consign.refuse_change() FROM PUBLIC;
+
+-- Lets an update remove the content of an erased message: the argument of the trigger is what its columns become.
+CREATE FUNCTION consign.refuse_update() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_old jsonb := to_jsonb(OLD);
+BEGIN
+    IF to_jsonb(NEW) = v_old || TG_ARGV[0]::jsonb
+        AND EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = coalesce(v_old->>'message_id', v_old->>'id')::bigint)
+    THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'UPDATE on consign.% rejected: its rows are append-only', TG_TABLE_NAME
+        USING ERRCODE = 'CN009', HINT = 'Insert a new row instead; recorded rows never change, but for erasures: consign.erase().';
+END $$;
+REVOKE ALL ON FUNCTION consign.refuse_update() FROM PUBLIC;
+
+CREATE TRIGGER append_only BEFORE DELETE OR TRUNCATE ON consign.message
+    FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
+CREATE TRIGGER append_only BEFORE DELETE OR TRUNCATE ON consign.attempt
+    FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
+CREATE TRIGGER append_only BEFORE DELETE OR TRUNCATE ON consign.late
+    FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.audit
+    FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.erasure
+    FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
+CREATE TRIGGER erase_only BEFORE UPDATE ON consign.message
+    FOR EACH ROW EXECUTE FUNCTION consign.refuse_update('{"payload": null, "headers": {}}');
+CREATE TRIGGER erase_only BEFORE UPDATE ON consign.attempt
+    FOR EACH ROW EXECUTE FUNCTION consign.refuse_update('{"detail": null, "result": null}');
+CREATE TRIGGER erase_only BEFORE UPDATE ON consign.late
+    FOR EACH ROW EXECUTE FUNCTION consign.refuse_update('{"detail": null, "result": null}');
+
+-- The entries about no message, and about purged ones: they stay when ranges leave and when messages are purged. A statement on the parent does not
+-- fire the triggers of statements here, so a purge meets one of rows.
+CREATE TABLE consign.audit_0 PARTITION OF consign.audit FOR VALUES FROM (MINVALUE) TO (1);
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.audit_0
+    FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
+CREATE TRIGGER permanent BEFORE DELETE ON consign.audit_0
+    FOR EACH ROW EXECUTE FUNCTION consign.refuse_change();
+
+-- Creates the partitions of a range, with their triggers. Nobody but the owner has rights on them: everyone else reads and
+-- writes through the parents. Those of audit begin at 1, above the entries about no message.
+CREATE FUNCTION consign.make_range(p_first bigint, p_until bigint) RETURNS bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_number bigint;
+    v_parent text;
+BEGIN
+    INSERT INTO consign.range (first, until, created_at) VALUES (p_first, p_until, consign.clock()) RETURNING number INTO v_number;
+    FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
+        EXECUTE format('CREATE TABLE consign.%I PARTITION OF consign.%I FOR VALUES FROM (%s) TO (%s)',
+                       v_parent || '_' || v_number, v_parent, CASE v_parent WHEN 'audit' THEN greatest(p_first, 1) ELSE p_first END, p_until);
+        EXECUTE format('CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.%I '
+                       'FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change()', v_parent || '_' || v_number);
+    END LOOP;
+    RETURN v_number;
+END $$;
+REVOKE ALL ON FUNCTION consign.make_range(bigint, bigint) FROM PUBLIC;
+
+-- The bounds of ids. A statement that finds rows by many ids names them beside the ids: PostgreSQL leaves out the ranges
+-- outside of them before it starts, and otherwise opens all.
+CREATE FUNCTION consign.least_id(p_ids bigint[]) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+    AS $$ BEGIN RETURN (SELECT min(u) FROM unnest(p_ids) u); END $$;
+REVOKE ALL ON FUNCTION consign.least_id(bigint[]) FROM PUBLIC;
+CREATE FUNCTION consign.greatest_id(p_ids bigint[]) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+    AS $$ BEGIN RETURN (SELECT max(u) FROM unnest(p_ids) u); END $$;
+REVOKE ALL ON FUNCTION consign.greatest_id(bigint[]) FROM PUBLIC;
+
+SELECT consign.make_range(-9223372036854775808, 1000001);
+SELECT consign.make_range(1000001, 9223372036854775807);

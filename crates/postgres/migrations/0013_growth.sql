@@ -1,0 +1,99 @@
+-- How history grows: totals of queues, samples by the hour, and how the passes of the maintenance end.
+
+-- What a range has of each queue.
+CREATE FUNCTION consign.count_range(p_first bigint, p_until bigint)
+    RETURNS TABLE (queue text, messages bigint, bytes bigint, first_id bigint)
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+    AS $$
+BEGIN
+    RETURN QUERY SELECT m.queue, count(*), sum(pg_column_size(m.payload) + pg_column_size(m.headers)), min(m.id)
+                     FROM consign.message m WHERE m.id >= p_first AND m.id < p_until GROUP BY m.queue;
+END $$;
+REVOKE ALL ON FUNCTION consign.count_range(bigint, bigint) FROM PUBLIC;
+
+-- What every queue holds and had. Its totals never go backwards: closed ranges were counted once, what has left is counted in
+-- `departed`. Every message is in one place, so what is in no other is delivered. A caller locks consign.message first: a
+-- range that is replaced meanwhile would be seen as it was, and its messages as they are.
+CREATE FUNCTION consign.queue_totals()
+    RETURNS TABLE (queue text, messages bigint, bytes bigint, oldest_id bigint, enqueued bigint, delivered bigint, dead bigint, departed bigint,
+                   erased bigint)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
+    AS $$
+    WITH present AS (
+        SELECT c.queue, sum(c.messages) AS messages, sum(c.bytes) AS bytes, min(c.first_id) AS first_id
+            FROM (SELECT n.queue, n.messages, n.bytes, n.first_id FROM consign.range_count n
+                  UNION ALL SELECT o.queue, o.messages, o.bytes, o.first_id
+                      FROM consign.range r CROSS JOIN LATERAL consign.count_range(r.first, r.until) o WHERE NOT r.is_counted) c
+            GROUP BY c.queue),
+    unfinished AS (
+        SELECT u.queue, sum(u.messages) AS messages
+            FROM (SELECT w.queue, count(*) AS messages FROM consign.waiting w GROUP BY w.queue
+                  UNION ALL SELECT r.queue, sum(cardinality(r.ids)) FROM consign.ready r GROUP BY r.queue
+                  UNION ALL SELECT l.queue, sum(cardinality(l.ids)) FROM consign.lease l GROUP BY l.queue
+                  UNION ALL SELECT h.queue, count(*) FROM consign.held h GROUP BY h.queue) u
+            GROUP BY u.queue),
+    dead AS (SELECT d.queue, count(*) AS messages FROM consign.dead d GROUP BY d.queue),
+    erased AS (SELECT e.queue, count(*) AS messages FROM consign.erasure e GROUP BY e.queue)
+    SELECT q.name, coalesce(p.messages, 0)::bigint, coalesce(p.bytes, 0)::bigint, p.first_id,
+           (coalesce(p.messages, 0) + coalesce(t.messages, 0))::bigint,
+           (coalesce(p.messages, 0) - coalesce(u.messages, 0) - coalesce(d.messages, 0) + coalesce(t.messages - t.dead, 0))::bigint,
+           (coalesce(d.messages, 0) + coalesce(t.dead + t.revived, 0))::bigint, coalesce(t.messages, 0), coalesce(e.messages, 0)
+        FROM consign.queue q
+        LEFT JOIN present p ON p.queue = q.name LEFT JOIN unfinished u ON u.queue = q.name LEFT JOIN dead d ON d.queue = q.name
+        LEFT JOIN consign.departed t ON t.queue = q.name LEFT JOIN erased e ON e.queue = q.name
+        WHERE q.policy IS NOT NULL $$;
+REVOKE ALL ON FUNCTION consign.queue_totals() FROM PUBLIC;
+
+-- How large the database is, and of it messages, attempts, late results and audit entries with their indexes.
+CREATE FUNCTION consign.database_size(OUT bytes bigint, OUT history_bytes bigint)
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT pg_database_size(current_database()),
+           (SELECT coalesce(sum(pg_total_relation_size(i.relid)), 0)::bigint
+                FROM unnest(ARRAY['consign.message', 'consign.attempt', 'consign.late', 'consign.audit']::regclass[]) p, pg_partition_tree(p) i) $$;
+REVOKE ALL ON FUNCTION consign.database_size() FROM PUBLIC;
+
+-- Records how a pass of the maintenance ended, counts closed ranges, and keeps a sample of the history for this hour.
+CREATE FUNCTION consign.record_pass(p_token uuid, p_end text) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
+    AS $$
+DECLARE
+    v_now   timestamptz := consign.clock();
+    v_hour  timestamptz := to_timestamp(floor(extract(epoch FROM v_now) / 3600) * 3600);
+    v_range consign.range;
+BEGIN
+    PERFORM consign.require_read_committed();
+    IF NOT consign.maintains(p_token) THEN
+        RETURN 'lease_lost';
+    END IF;
+    IF NOT consign.is_name(p_end, 64) THEN
+        RAISE EXCEPTION 'end: must be 1 to 64 bytes without control characters' USING ERRCODE = 'CN006';
+    END IF;
+    UPDATE consign.maintenance m SET
+        passes = CASE WHEN m.pass_end = p_end THEN m.passes + 1 ELSE 1 END,
+        pass_since = CASE WHEN m.pass_end = p_end THEN m.pass_since ELSE v_now END,
+        pass_at = v_now, pass_end = p_end;
+    LOCK TABLE consign.message IN ACCESS SHARE MODE;
+    -- A few, so that a pass stays short: counting reads every message of a range. The others are counted by every look at them
+    -- until then.
+    FOR v_range IN
+        SELECT * FROM consign.range r WHERE r.closed_at IS NOT NULL AND NOT r.is_counted ORDER BY r.first LIMIT 10 FOR UPDATE SKIP LOCKED
+    LOOP
+        INSERT INTO consign.range_count (number, queue, messages, bytes, first_id)
+            SELECT v_range.number, c.queue, c.messages, c.bytes, c.first_id FROM consign.count_range(v_range.first, v_range.until) c;
+        UPDATE consign.range r SET is_counted = true WHERE r.number = v_range.number;
+    END LOOP;
+    -- Samples of the future remain after the clock was set back.
+    DELETE FROM consign.growth g WHERE g.hour < v_hour - interval '8 days' OR g.hour > v_hour;
+    INSERT INTO consign.growth AS g (hour, sample)
+        SELECT v_hour, jsonb_build_object('at', v_now, 'bytes', s.bytes, 'history_bytes', s.history_bytes, 'queues',
+                   coalesce((SELECT jsonb_agg(jsonb_build_object('queue', t.queue, 'messages', t.messages, 'bytes', t.bytes,
+                                 'oldest_id', t.oldest_id, 'oldest_at', (SELECT m.created_at FROM consign.message m WHERE m.id = t.oldest_id),
+                                 'enqueued', t.enqueued, 'delivered', t.delivered, 'dead', t.dead, 'erased', t.erased, 'departed', t.departed)
+                                 ORDER BY t.queue COLLATE "C")
+                                 FROM (SELECT * FROM consign.queue_totals() ORDER BY messages DESC LIMIT 1000) t), '[]'))
+            FROM consign.database_size() s
+        ON CONFLICT (hour) DO UPDATE SET sample = excluded.sample;
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION consign.record_pass(uuid, text) FROM PUBLIC;

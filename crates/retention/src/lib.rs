@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+
+mod archive;
+mod error;
+mod maintenance;
+pub mod metrics;
+mod pass;
+
+pub use error::{Error, Result};
+pub use maintenance::{Maintenance, Options};
+pub use pass::{End, Pass};

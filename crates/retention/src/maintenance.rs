@@ -1,0 +1,337 @@
+//! A pass of the maintenance.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use consign_archive::Archive;
+use consign_kernel::{
+    Departure, DepartureCause, DepartureState, MessageId, PAGE_ENTRIES_MAX, Refusal, Step, Store,
+    Token,
+};
+use metrics::counter;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    End, Pass,
+    archive::{Draft, clear},
+    error::Result,
+    metrics::{DEPARTED_TOTAL, REFUSALS_TOTAL},
+};
+
+/// How long the maintenance is leased; every step renews it.
+const LEASE_TTL: Duration = Duration::from_secs(60);
+/// What is left of the lease when a pass ends.
+const LEASE_END: Duration = Duration::from_millis(1);
+/// A step that meets a lock is repeated this often: whoever holds the lock may be done soon.
+const LOCKED_TRIES: u32 = 40;
+const LOCKED_PAUSE: Duration = Duration::from_millis(250);
+/// How a pass that failed is recorded.
+const FAILED: &str = "failed";
+/// Passes that end alike are recorded no more often: a sample counts messages.
+const RECORD_PAUSE: Duration = Duration::from_secs(30);
+/// Keys forgotten by one statement.
+const KEYS_PER_STEP: u32 = 1_000;
+
+/// How the maintenance is done.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The name in the lease and the audit.
+    pub owner: String,
+    /// Where to archive to.
+    pub archive: Option<Archive>,
+    /// The kind of store, as the manifests of the archive name it.
+    pub store: &'static str,
+    /// How many ids a range has, in PostgreSQL.
+    pub range_messages: u64,
+    /// At which age a range is closed, in PostgreSQL.
+    pub range_age: Duration,
+    /// Above this size of the database, delivered messages leave before their time.
+    pub size_max_bytes: Option<u64>,
+}
+
+/// The maintenance of a store.
+pub struct Maintenance {
+    store: Arc<dyn Store>,
+    options: Options,
+    /// When the end of a pass was recorded last, and which.
+    recorded: Mutex<Option<(Instant, &'static str)>>,
+}
+
+impl std::fmt::Debug for Maintenance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Maintenance");
+        shown
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether to go on, or why to end.
+type Flow<T> = ControlFlow<End, T>;
+
+/// Unwraps the answer of a step; ends the pass if it was refused.
+macro_rules! done {
+    ($flow:expr) => {
+        match $flow {
+            ControlFlow::Continue(done) => done,
+            ControlFlow::Break(end) => return Ok(ControlFlow::Break(end)),
+        }
+    };
+}
+
+impl Maintenance {
+    /// The maintenance of this store.
+    pub fn new(store: Arc<dyn Store>, options: Options) -> Self {
+        Self {
+            store,
+            options,
+            recorded: Mutex::new(None),
+        }
+    }
+
+    /// Takes every step that can be taken now.
+    pub async fn pass(&self) -> Result<Pass> {
+        let mut pass = Pass {
+            departed: 0,
+            departures: 0,
+            keys: 0,
+            end: End::Done,
+        };
+        let leased = self
+            .store
+            .lease_maintenance(&self.options.owner, None, LEASE_TTL);
+        let Some(token) = leased.await? else {
+            pass.end = End::Elsewhere;
+            return Ok(pass);
+        };
+        let taken = self.take_steps(token, &mut pass).await;
+        self.record(token, &taken).await;
+        // The next pass need not wait. If this fails, the lease ends by itself.
+        let ended = self
+            .store
+            .lease_maintenance(&self.options.owner, Some(token), LEASE_END);
+        if let Err(error) = ended.await {
+            tracing::debug!("the lease of the maintenance was not ended: {error}");
+        }
+        if let ControlFlow::Break(end) = taken? {
+            pass.end = end;
+        }
+        if let End::Refused(_) | End::NoArchive | End::OverSize = pass.end {
+            counter!(REFUSALS_TOTAL, "reason" => pass.end.as_str()).increment(1);
+        }
+        Ok(pass)
+    }
+
+    async fn take_steps(&self, token: Token, pass: &mut Pass) -> Result<Flow<()>> {
+        let Options {
+            range_messages,
+            range_age,
+            ..
+        } = self.options;
+        done!(
+            self.unlocked(token, || self.store.prepare_ranges(
+                token,
+                range_messages,
+                range_age
+            ))
+            .await?
+        );
+        while done!(
+            self.next_departure(token, DepartureCause::Age, pass)
+                .await?
+        ) {}
+        done!(self.clear_archive(token).await?);
+        // Departures by size come last: forgetting keys makes the database smaller, too.
+        done!(self.forget_keys(token, pass).await?);
+        while self.is_over_size().await? {
+            if !done!(
+                self.next_departure(token, DepartureCause::Size, pass)
+                    .await?
+            ) {
+                return Ok(ControlFlow::Break(End::OverSize));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Records how a pass ends, with a sample of the history. The pass is over whether it succeeds or not.
+    async fn record(&self, token: Token, taken: &Result<Flow<()>>) {
+        let end = match taken {
+            Ok(ControlFlow::Continue(())) => End::Done.as_str(),
+            Ok(ControlFlow::Break(end)) => end.as_str(),
+            Err(_) => FAILED,
+        };
+        {
+            let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_fresh =
+                |(at, as_what): (Instant, &str)| as_what == end && at.elapsed() < RECORD_PAUSE;
+            if recorded.is_some_and(is_fresh) {
+                return;
+            }
+            *recorded = Some((Instant::now(), end));
+        }
+        match self.store.record_pass(token, end).await {
+            Ok(_) => {}
+            Err(error) => tracing::debug!("the end of a pass was not recorded: {error}"),
+        }
+    }
+
+    /// Lets the messages of the next departure leave; returns whether there was one.
+    async fn next_departure(
+        &self,
+        token: Token,
+        cause: DepartureCause,
+        pass: &mut Pass,
+    ) -> Result<Flow<bool>> {
+        let begun = self
+            .unlocked(token, || self.store.begin_departure(token, cause))
+            .await?;
+        let Some(departure) = done!(begun) else {
+            return Ok(ControlFlow::Continue(false));
+        };
+        done!(self.take_out(token, &departure, pass).await?);
+        pass.departures += 1;
+        Ok(ControlFlow::Continue(true))
+    }
+
+    async fn is_over_size(&self) -> Result<bool> {
+        let Some(bytes_max) = self.options.size_max_bytes else {
+            return Ok(false);
+        };
+        Ok(self.store.database_size().await?.bytes > bytes_max)
+    }
+
+    async fn forget_keys(&self, token: Token, pass: &mut Pass) -> Result<Flow<()>> {
+        loop {
+            let forgotten = self.store.forget_keys(token, KEYS_PER_STEP).await?;
+            let forgotten = done!(taken(forgotten));
+            pass.keys += forgotten;
+            if forgotten < u64::from(KEYS_PER_STEP) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            done!(self.renew(token).await?);
+        }
+    }
+
+    /// Archives and removes the messages of a departure.
+    async fn take_out(
+        &self,
+        token: Token,
+        departure: &Departure,
+        pass: &mut Pass,
+    ) -> Result<Flow<()>> {
+        if departure.state == DepartureState::Open {
+            match &self.options.archive {
+                Some(archive) => done!(self.archive(token, archive, departure).await?),
+                None if departure.must_archive => return Ok(ControlFlow::Break(End::NoArchive)),
+                None => {}
+            }
+        }
+        loop {
+            let progress = self
+                .unlocked(token, || self.store.depart(token, departure.id))
+                .await?;
+            let progress = done!(progress);
+            pass.departed += progress.removed;
+            counter!(DEPARTED_TOTAL).increment(progress.removed);
+            if progress.is_over {
+                return Ok(ControlFlow::Continue(()));
+            }
+            done!(self.renew(token).await?);
+        }
+    }
+
+    /// Writes the data file of a departure, reads it back, and compares it with the store.
+    async fn archive(
+        &self,
+        token: Token,
+        archive: &Archive,
+        departure: &Departure,
+    ) -> Result<Flow<()>> {
+        let mut draft = Draft::begin(archive.clone(), departure).await?;
+        let mut after: Option<MessageId> = None;
+        loop {
+            let records = self
+                .store
+                .departing(departure.id, after, PAGE_ENTRIES_MAX)
+                .await?;
+            let Some(last) = records.last() else {
+                break;
+            };
+            after = Some(last.message.id);
+            draft = draft.append(records).await?;
+            done!(self.renew(token).await?);
+        }
+        let mut archived = draft.finish(self.options.store, departure.at).await?;
+        let mut after: Option<MessageId> = None;
+        loop {
+            let records = self
+                .store
+                .departing(departure.id, after, PAGE_ENTRIES_MAX)
+                .await?;
+            let Some(last) = records.last() else {
+                break;
+            };
+            after = Some(last.message.id);
+            archived = archived.compare(records).await?;
+            done!(self.renew(token).await?);
+        }
+        let file = &archived.manifest.file;
+        let recorded = self.store.record_archive(token, departure.id, file);
+        Ok(taken(recorded.await?))
+    }
+
+    /// Erases in the archive what was erased in the store: the archive holds what a departure archived
+    /// and did not remove, and what was archived while the erasure was under way.
+    async fn clear_archive(&self, token: Token) -> Result<Flow<()>> {
+        let Some(archive) = &self.options.archive else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        loop {
+            let due = self.store.due_erasures(PAGE_ENTRIES_MAX).await?;
+            if due.is_empty() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let ids: Vec<MessageId> = due.iter().map(|(id, _)| *id).collect();
+            clear(archive.clone(), due).await?;
+            let recorded = self.store.record_cleared(token, &ids).await?;
+            done!(taken(recorded));
+            done!(self.renew(token).await?);
+        }
+    }
+
+    async fn renew(&self, token: Token) -> Result<Flow<()>> {
+        let owner = &self.options.owner;
+        let renewed = self.store.lease_maintenance(owner, Some(token), LEASE_TTL);
+        Ok(match renewed.await? {
+            Some(renewed) if renewed == token => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(End::Refused(Refusal::LeaseLost)),
+        })
+    }
+
+    /// Takes a step, again and again while a lock is in its way.
+    async fn unlocked<T, F>(&self, token: Token, step: impl Fn() -> F) -> Result<Flow<T>>
+    where
+        F: Future<Output = consign_kernel::Result<Step<T>>>,
+    {
+        for _ in 1..LOCKED_TRIES {
+            match taken(step().await?) {
+                ControlFlow::Break(End::Refused(Refusal::Locked)) => {}
+                flow => return Ok(flow),
+            }
+            sleep(LOCKED_PAUSE).await;
+            done!(self.renew(token).await?);
+        }
+        Ok(taken(step().await?))
+    }
+}
+
+fn taken<T>(step: Step<T>) -> Flow<T> {
+    match step {
+        Step::Done(done) => ControlFlow::Continue(done),
+        Step::Refused(refusal) => ControlFlow::Break(End::Refused(refusal)),
+    }
+}

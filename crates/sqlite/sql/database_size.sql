@@ -1,0 +1,3 @@
+-- How many bytes the pages in use take.
+SELECT (page_count - freelist_count) * page_size
+FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()

@@ -1,0 +1,3 @@
+-- One departure. ?1 id.
+SELECT id, first, last, at, cutoffs, messages, stay, fingerprint, must_archive, state, archive, cursor, ended_at
+FROM departure WHERE id = ?1

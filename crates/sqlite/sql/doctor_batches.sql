@@ -1,0 +1,2 @@
+-- Every ready batch, to be unnested.
+SELECT batch, queue, ids, tries, attempts FROM ready

@@ -1,0 +1,3 @@
+-- Removes what attempts say of the content, by primary key. ?1 JSON array of ids.
+UPDATE attempt SET detail = NULL, result = NULL
+WHERE message_id IN (SELECT value FROM json_each(?1)) AND (detail IS NOT NULL OR result IS NOT NULL)

@@ -1,0 +1,2 @@
+-- Overwriting would cost every other transaction.
+PRAGMA secure_delete = OFF

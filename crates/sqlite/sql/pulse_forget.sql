@@ -1,1 +1,0 @@
-DELETE FROM pulse WHERE minute < ?1

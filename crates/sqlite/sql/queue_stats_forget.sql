@@ -1,0 +1,1 @@
+DELETE FROM queue_stats WHERE minute < ?1

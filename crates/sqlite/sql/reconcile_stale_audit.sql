@@ -1,5 +1,0 @@
--- The audit that says that this lease of a row was stale. Uses write_audit_outbox. ?1 message,
--- ?2 fence as text.
-SELECT audit_id FROM write_audit
-WHERE outbox_id = ?1 AND reason = 'outbox_stale'
-  AND evidence_refs_json ->> '$.extra.lease_fence' = ?2

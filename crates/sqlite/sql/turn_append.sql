@@ -1,3 +1,0 @@
--- Gives free turns. ?1 JSON array of [queue, group, message_id].
-INSERT INTO turn (queue, "group", message_id)
-SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1)

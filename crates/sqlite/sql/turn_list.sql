@@ -1,4 +1,0 @@
--- Whose turn it is in these groups, by primary key. ?1 JSON array of [queue, group].
-SELECT wanted.key, t.message_id
-FROM json_each(?1) AS wanted
-CROSS JOIN turn AS t ON t.queue = wanted.value ->> 0 AND t."group" = wanted.value ->> 1

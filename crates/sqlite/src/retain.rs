@@ -1,0 +1,503 @@
+//! Retention: finished messages leave, a window of ids at a time.
+//!
+//! What may leave is looked for on the connections that read. The write lock is held for short steps
+//! only: recording a departure, checking it, and removing up to 1,000 messages of it at a time.
+
+mod depart;
+mod growth;
+mod window;
+
+pub(crate) use growth::Gone;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use async_trait::async_trait;
+use consign_failpoint::kill_at;
+use consign_kernel::{
+    DatabaseSize, Departure, DepartureCause, DepartureId, Growth, Message, MessageId,
+    PAGE_ENTRIES_MAX, Progress, QueueHistory, QueueName, Record, Refusal, Retain, StateKind, Step,
+    Token,
+    plan::{Cutoffs, Finished, key_cutoff},
+    validate_archive, validate_maintenance, validate_pass_end,
+};
+use jiff::Timestamp;
+use sqlx::SqliteConnection;
+use uuid::Uuid;
+
+use self::window::{DepartureRow, Terms, Window};
+use crate::{
+    SqliteStore,
+    component::Components,
+    erase,
+    error::Result,
+    job::Work,
+    late, read,
+    read::{LetterColumns, letter},
+    rows::{self, later},
+    sql,
+    store::{snapshot, write},
+};
+
+/// Windows that one call looks at: with 10,000 messages each, a second or so of reading.
+const WINDOWS_MAX: usize = 50;
+/// The same while the file is too large: it becomes smaller only with what is found.
+const SIZE_WINDOWS_MAX: usize = 10 * WINDOWS_MAX;
+/// Bytes of payloads and headers in one page of records, unless the first message has more.
+const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Keys that one call forgets: the write lock is held meanwhile.
+const KEYS_MAX: u32 = 5_000;
+/// Steps of `vacuum_step.sql` in one call.
+const VACUUM_STEPS_MAX: usize = 64;
+/// One of so many pages stays free: new messages use it, and moving pages for them would be in vain.
+const FREE_PAGES_PART: i64 = 20;
+
+#[async_trait]
+impl Retain for SqliteStore {
+    async fn lease_maintenance(
+        &self,
+        owner: &str,
+        token: Option<Token>,
+        ttl: Duration,
+    ) -> consign_kernel::Result<Option<Token>> {
+        let fresh = Token(Uuid::new_v4());
+        write!(self, "lease the maintenance", (owner), |work| work
+            .lease_maintenance(&owner, token, fresh, ttl))
+    }
+
+    async fn prepare_ranges(
+        &self,
+        token: Token,
+        _messages: u64,
+        _age: Duration,
+    ) -> consign_kernel::Result<Step<u32>> {
+        let now = self.now();
+        let owner = snapshot!(self, "prepare ranges", |tx| owner(&mut tx, now, token))?;
+        if owner.is_none() {
+            return Ok(Step::Refused(Refusal::LeaseLost));
+        }
+        self.vacuum().await?;
+        Ok(Step::Done(1))
+    }
+
+    async fn begin_departure(
+        &self,
+        token: Token,
+        cause: DepartureCause,
+    ) -> consign_kernel::Result<Step<Option<Departure>>> {
+        self.search(token, cause).await
+    }
+
+    async fn departing(
+        &self,
+        id: DepartureId,
+        after: Option<MessageId>,
+        limit: u32,
+    ) -> consign_kernel::Result<Vec<Record>> {
+        let components = &self.inner.components;
+        snapshot!(self, "read what leaves", |tx| departing(
+            &mut tx, components, id, after, limit
+        ))
+    }
+
+    async fn record_archive(
+        &self,
+        token: Token,
+        id: DepartureId,
+        archive: &str,
+    ) -> consign_kernel::Result<Step<()>> {
+        validate_archive(archive)?;
+        write!(self, "record an archive", (archive), |work| work
+            .record_archive(token, id, &archive))
+    }
+
+    async fn depart(
+        &self,
+        token: Token,
+        id: DepartureId,
+    ) -> consign_kernel::Result<Step<Progress>> {
+        let step = write!(self, "depart", (), |work| work.depart(token, id))?;
+        kill_at("depart_committed");
+        if let Step::Done(Progress { is_over: true, .. }) = step {
+            self.vacuum().await?;
+        }
+        Ok(step)
+    }
+
+    async fn forget_keys(&self, token: Token, limit: u32) -> consign_kernel::Result<Step<u64>> {
+        write!(self, "forget keys", (), |work| work
+            .forget_keys(token, limit))
+    }
+
+    async fn queue_history(&self) -> consign_kernel::Result<Vec<QueueHistory>> {
+        let (now, components) = (self.now(), &self.inner.components);
+        snapshot!(self, "read the history of the queues", |tx| {
+            growth::queue_history(&mut tx, components, now)
+        })
+    }
+
+    async fn database_size(&self) -> consign_kernel::Result<DatabaseSize> {
+        snapshot!(self, "read the size of the database", |tx| growth::size(
+            &mut tx
+        ))
+    }
+
+    async fn record_pass(&self, token: Token, end: &str) -> consign_kernel::Result<Step<()>> {
+        validate_pass_end(end)?;
+        let now = self.now();
+        // Counted on a connection that reads: others write meanwhile.
+        let sample = snapshot!(self, "sample the history", |tx| growth::sample(
+            &mut tx, now
+        ))?;
+        write!(self, "record a pass", (end, sample), |work| work
+            .record_pass(token, &end, &sample))
+    }
+
+    async fn growth(&self) -> consign_kernel::Result<Growth> {
+        snapshot!(self, "read how the history grows", |tx| growth::growth(
+            &mut tx
+        ))
+    }
+}
+
+impl SqliteStore {
+    /// Looks for the next window with messages that may leave, and begins its departure.
+    ///
+    /// Each window is read by itself, so that the log can be copied into the file in between. What
+    /// changes before the departure is recorded is found by its first step, as any later change is.
+    async fn search(
+        &self,
+        token: Token,
+        cause: DepartureCause,
+    ) -> consign_kernel::Result<Step<Option<Departure>>> {
+        let (at, components) = (self.now(), &self.inner.components);
+        let search = snapshot!(self, "begin a departure", |tx| Search::start(
+            &mut tx, components, at, token, cause
+        ))?;
+        let mut search = match search {
+            Step::Done(search) => search,
+            Step::Refused(refusal) => return Ok(Step::Refused(refusal)),
+        };
+        let mut found = None;
+        let windows_max = match cause {
+            DepartureCause::Age => WINDOWS_MAX,
+            DepartureCause::Size => SIZE_WINDOWS_MAX,
+        };
+        for _ in 0..windows_max {
+            if search.is_over || found.is_some() {
+                break;
+            }
+            found = snapshot!(self, "begin a departure", |tx| search.next(&mut tx))?;
+        }
+        let Search {
+            under_way, cursor, ..
+        } = search;
+        // The next search for the oldest begins with the oldest again.
+        let is_unmet = cause == DepartureCause::Size && found.is_none();
+        let cursor = if is_unmet { 0 } else { cursor };
+        if let Some(departure) = under_way {
+            return Ok(Step::Done(Some(departure)));
+        }
+        write!(self, "begin a departure", (found), |work| work
+            .begin_departure(token, cause, cursor, (*found).as_ref()))
+    }
+
+    /// Gives free pages back to the file system, step by step: others write in between.
+    async fn vacuum(&self) -> consign_kernel::Result<()> {
+        let mut free_before = i64::MAX;
+        for _ in 0..VACUUM_STEPS_MAX {
+            let (free, pages) = snapshot!(self, "count the free pages", |tx| free_pages(&mut tx))?;
+            // In a file that was created without auto_vacuum nothing becomes less.
+            if free <= pages / FREE_PAGES_PART || free >= free_before {
+                break;
+            }
+            free_before = free;
+            write!(self, "vacuum", (), |work| work.run(sql!("vacuum_step")))?;
+        }
+        Ok(())
+    }
+}
+
+/// A search for messages that may leave: upwards from the last one's end, and once around.
+struct Search<'s> {
+    components: &'s Components,
+    /// The departure that is not over; there is nothing to look for then.
+    under_way: Option<Departure>,
+    at: Timestamp,
+    cutoffs: BTreeMap<QueueName, Cutoffs>,
+    /// Where it started: the last id that the searches before have passed.
+    start: i64,
+    cursor: i64,
+    has_wrapped: bool,
+    is_over: bool,
+}
+
+impl<'s> Search<'s> {
+    async fn start(
+        connection: &mut SqliteConnection,
+        components: &'s Components,
+        at: Timestamp,
+        token: Token,
+        cause: DepartureCause,
+    ) -> Result<Step<Self>> {
+        if owner(connection, at, token).await?.is_none() {
+            return Ok(Step::Refused(Refusal::LeaseLost));
+        }
+        let under_way = window::under_way(connection).await?;
+        let cutoffs = cutoffs(connection, components, at, cause).await?;
+        let start: i64 = sqlx::query_scalar(sql!("maintenance_cursor"))
+            .bind(cause == DepartureCause::Size)
+            .fetch_one(connection)
+            .await?;
+        Ok(Step::Done(Self {
+            components,
+            is_over: under_way.is_some() || cutoffs.is_empty(),
+            under_way: under_way.map(|row| row.departure),
+            at,
+            cutoffs,
+            start,
+            cursor: start,
+            has_wrapped: false,
+        }))
+    }
+
+    /// Looks at the next window; returns it if messages of it may leave.
+    async fn next(&mut self, connection: &mut SqliteConnection) -> Result<Option<Window>> {
+        let next: Option<(i64, i64)> = sqlx::query_as(sql!("message_next"))
+            .bind(self.cursor)
+            .fetch_optional(&mut *connection)
+            .await?;
+        let Some((first, created_at)) = next else {
+            self.go_around();
+            return Ok(None);
+        };
+        let terms = Terms {
+            cutoffs: &self.cutoffs,
+            at: self.at,
+            components: self.components,
+        };
+        let window = Window::read(connection, first, terms).await?;
+        self.cursor = window.last;
+        self.is_over = self.has_wrapped && self.cursor >= self.start;
+        let latest = self.cutoffs.values().filter_map(Cutoffs::latest).max();
+        if !window.leaving.is_empty() {
+            return Ok(Some(window));
+        }
+        // Ids grow with time, so what follows a window that begins too young is too young as well; after
+        // a clock was set back it may be older, and is found when this window is old enough.
+        if latest.map(rows::micros) < Some(created_at) {
+            self.go_around();
+        }
+        Ok(None)
+    }
+
+    /// Goes on with the oldest message, unless all have been looked at.
+    fn go_around(&mut self) {
+        self.is_over = self.has_wrapped || self.start == 0;
+        (self.has_wrapped, self.cursor) = (true, 0);
+    }
+}
+
+impl Work<'_> {
+    async fn lease_maintenance(
+        &mut self,
+        owner: &str,
+        token: Option<Token>,
+        fresh: Token,
+        ttl: Duration,
+    ) -> Result<Option<Token>> {
+        validate_maintenance(owner, ttl)?;
+        let leased: Option<Uuid> = sqlx::query_scalar(sql!("maintenance_lease"))
+            .bind(owner)
+            .bind(token.map(|token| token.0))
+            .bind(fresh.0)
+            .bind(rows::micros(self.now))
+            .bind(rows::micros(later(self.now, ttl)))
+            .fetch_optional(&mut *self.connection)
+            .await?;
+        Ok(leased.map(Token))
+    }
+
+    /// Records how far a search has come, and the departure of what it has found.
+    async fn begin_departure(
+        &mut self,
+        token: Token,
+        cause: DepartureCause,
+        cursor: i64,
+        window: Option<&Window>,
+    ) -> Result<Step<Option<Departure>>> {
+        if owner(self.connection, self.now, token).await?.is_none() {
+            return Ok(Step::Refused(Refusal::LeaseLost));
+        }
+        sqlx::query(sql!("maintenance_move"))
+            .bind(cursor)
+            .bind(cause == DepartureCause::Size)
+            .execute(&mut *self.connection)
+            .await?;
+        match window {
+            Some(window) => {
+                let departure = window.begin(self.connection).await?;
+                Ok(Step::Done(Some(departure)))
+            }
+            None => Ok(Step::Done(None)),
+        }
+    }
+
+    async fn record_archive(
+        &mut self,
+        token: Token,
+        id: DepartureId,
+        archive: &str,
+    ) -> Result<Step<()>> {
+        if owner(self.connection, self.now, token).await?.is_none() {
+            return Ok(Step::Refused(Refusal::LeaseLost));
+        }
+        if window::departure(self.connection, id).await?.is_none() {
+            return Ok(Step::Refused(Refusal::Changed));
+        }
+        sqlx::query(sql!("departure_archive"))
+            .bind(id.0)
+            .bind(archive)
+            .execute(&mut *self.connection)
+            .await?;
+        Ok(Step::Done(()))
+    }
+
+    async fn forget_keys(&mut self, token: Token, limit: u32) -> Result<Step<u64>> {
+        if owner(self.connection, self.now, token).await?.is_none() {
+            return Ok(Step::Refused(Refusal::LeaseLost));
+        }
+        let policies: Vec<(String, String)> = sqlx::query_as(sql!("queues_at_work"))
+            .bind(self.components.names())
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let mut cutoffs = Vec::new();
+        for (queue, policy) in &policies {
+            if let Some(cutoff) = key_cutoff(&rows::policy(queue, policy)?, self.now) {
+                cutoffs.push((queue, rows::micros(cutoff)));
+            }
+        }
+        if cutoffs.is_empty() {
+            return Ok(Step::Done(0));
+        }
+        let forgotten: Vec<(String, i64)> = sqlx::query_as(sql!("former_key_forget"))
+            .bind(rows::json(&cutoffs))
+            .bind(limit.min(KEYS_MAX))
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let components = self.components;
+        for hook in components.hooks() {
+            let ids = forgotten.iter().filter(|(queue, _)| queue == hook.queue());
+            let ids: Vec<MessageId> = ids.map(|(_, id)| MessageId(*id)).collect();
+            if !ids.is_empty() {
+                hook.forgotten(self, &ids).await?;
+            }
+        }
+        Ok(Step::Done(forgotten.len() as u64))
+    }
+}
+
+/// The owner of the live lease of the maintenance with this token.
+pub(crate) async fn owner(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    token: Token,
+) -> Result<Option<String>> {
+    let owner = sqlx::query_scalar(sql!("maintenance_owner"))
+        .bind(token.0)
+        .bind(rows::micros(now))
+        .fetch_optional(connection)
+        .await?;
+    Ok(owner)
+}
+
+/// The times of each queue that lets messages leave.
+async fn cutoffs(
+    connection: &mut SqliteConnection,
+    components: &Components,
+    at: Timestamp,
+    cause: DepartureCause,
+) -> Result<BTreeMap<QueueName, Cutoffs>> {
+    let policies: Vec<(String, String)> = sqlx::query_as(sql!("queues_at_work"))
+        .bind(components.names())
+        .fetch_all(connection)
+        .await?;
+    let mut cutoffs = BTreeMap::new();
+    for (queue, policy) in policies {
+        if let Some(of_queue) = Cutoffs::by(cause, &rows::policy(&queue, &policy)?, at) {
+            cutoffs.insert(rows::queue_name(&queue)?, of_queue);
+        }
+    }
+    Ok(cutoffs)
+}
+
+/// The messages of a departure that are still there, with everything recorded about them.
+async fn departing(
+    connection: &mut SqliteConnection,
+    components: &Components,
+    id: DepartureId,
+    after: Option<MessageId>,
+    limit: u32,
+) -> Result<Vec<Record>> {
+    let Some(row) = window::departure(connection, id).await? else {
+        return Ok(Vec::new());
+    };
+    let DepartureRow { departure, .. } = &row;
+    if row.is_over {
+        return Ok(Vec::new());
+    }
+    let first = after.map_or(departure.first.0, |after| after.0.saturating_add(1));
+    let last = departure.last.0;
+    let leaving = window::leaving(connection, (first, last), row.terms(components)).await?;
+    let (mut records, mut bytes) = (Vec::new(), 0);
+    for (_, finished) in leaving.iter().take(limit.min(PAGE_ENTRIES_MAX) as usize) {
+        let Some(message) = read::message(connection, finished.id).await? else {
+            continue;
+        };
+        bytes += message.bytes();
+        if bytes > PAGE_BYTES_MAX && !records.is_empty() {
+            break;
+        }
+        records.push(record(connection, message, finished).await?);
+    }
+    Ok(records)
+}
+
+async fn record(
+    connection: &mut SqliteConnection,
+    message: Message,
+    finished: &Finished,
+) -> Result<Record> {
+    let id = finished.id;
+    let mut record = Record {
+        message,
+        state: finished.state,
+        dead: None,
+        attempts: read::history(connection, id).await?,
+        late: Vec::new(),
+        audit: Vec::new(),
+        erased: None,
+    };
+    if finished.state == StateKind::Dead {
+        let dead: Option<LetterColumns> = sqlx::query_as(sql!("dead_letter"))
+            .bind(id.0)
+            .fetch_optional(&mut *connection)
+            .await?;
+        record.dead = dead.map(letter).transpose()?;
+    }
+    // Most messages have attempts only.
+    if finished.records > record.attempts.len() as u64 {
+        record.late = late::late(connection, id).await?;
+        record.audit = read::audit(connection, Some(id), None, u32::MAX).await?;
+        record.audit.reverse();
+        record.erased = erase::erasure(connection, id).await?;
+    }
+    Ok(record)
+}
+
+/// Free pages of the file, and all of its pages.
+async fn free_pages(connection: &mut SqliteConnection) -> Result<(i64, i64)> {
+    let counts = sqlx::query_as(sql!("vacuum_free"))
+        .fetch_one(connection)
+        .await?;
+    Ok(counts)
+}
