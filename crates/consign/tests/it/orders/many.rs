@@ -1,6 +1,9 @@
 //! Many orders, many workers, many kills.
 
-use std::hash::{BuildHasher, RandomState};
+use std::{
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
 
 use consign_testkit::{Step, eventually};
 
@@ -15,6 +18,9 @@ const WORKERS: usize = 8;
 const ORDERS: usize = 500;
 /// A worker is killed whenever this many more orders were sent.
 const SENDS_PER_KILL: usize = 25;
+/// So slow that all the kills happen before the last order is executed: eight workers send 32 orders
+/// at a time.
+const EXECUTION: Duration = Duration::from_millis(300);
 
 #[test]
 fn eight_workers_send_five_hundred_orders_once_under_random_kills() {
@@ -26,7 +32,7 @@ fn eight_workers_send_five_hundred_orders_once_under_random_kills() {
         ]);
         bench
             .broker
-            .tell(|manner| manner.otherwise = Step::Slow(std::time::Duration::from_millis(100)))
+            .tell(|manner| manner.otherwise = Step::Slow(EXECUTION))
             .await;
         let server = bench.serve().await;
         bench.consign.run(["pause", "orders"]).expect(0);
