@@ -131,7 +131,9 @@ async fn examine_audits(connection: &mut SqliteConnection, report: &mut Report) 
     if gone > left {
         report.add(
             "memory_row_missing",
-            format!("{gone} sent or dead outbox rows in audits are gone, but only {left} have left"),
+            format!(
+                "{gone} sent or dead outbox rows in audits are gone, but only {left} have left"
+            ),
             "restore message from a backup; compare the audits with the archive",
             None,
         );

@@ -242,21 +242,3 @@ pub(crate) async fn workers_at_once_never_claim_the_same(harness: &dyn Harness) 
     assert_eq!(claimed.len(), distinct.len(), "each memory has one owner");
     assert_eq!(distinct, BTreeSet::from_iter(ids));
 }
-
-/// Audits and deduplication refer to the messages: no policy lets them leave.
-pub(crate) async fn memories_stay_in_the_outbox(harness: &dyn Harness) {
-    let fixture = MemoryFixture::new(harness).await;
-    let keeping = |keep_ms, keep_dead_ms| QueuePolicy {
-        keep_ms,
-        keep_dead_ms,
-        ..policy()
-    };
-    let (store, queue) = (&fixture.stage.store, &fixture.stage.queue);
-    for rules in [keeping(Some(0), None), keeping(None, Some(0))] {
-        let put = store.put_queue(queue, &rules, &by()).await;
-        let refusal = put.expect_err("it is rejected").to_string();
-        assert!(refusal.contains("policy.keep_ms"), "{refusal}");
-    }
-    let put = store.put_queue(queue, &keeping(None, None), &by()).await;
-    put.expect("put_queue answers");
-}
