@@ -151,7 +151,8 @@ async fn sent_as(stack: &Stack, outbox_id: MessageId) -> Result<Option<String>, 
     };
     let audits = stack.logbook().audits(&filter, 1).await;
     let audits = audits.map_err(|error| StepFailure::new("query_failed", error.to_string()))?;
-    let memory_id = |audit: &Audit| Some(audit.evidence_refs_json["memory_id"].as_str()?.to_owned());
+    let memory_id =
+        |audit: &Audit| Some(audit.evidence_refs_json["memory_id"].as_str()?.to_owned());
     Ok(audits.first().and_then(memory_id))
 }
 

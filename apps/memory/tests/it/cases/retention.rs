@@ -4,7 +4,7 @@ use consign_conformance::stage::{Maintenance, done, s};
 use consign_kernel::{MessageId, QueuePolicy};
 use consign_memory::{
     AuditEnd, AuditStatus, EnqueuedMemory, KnownMemory, NewMemory, OpenResult, OutboxStatus,
-    ReconcileOptions, Twin, payload_sha,
+    ReconcileOptions, ReconcileOutcome, Twin, payload_sha,
 };
 use serde_json::json;
 
@@ -68,9 +68,23 @@ impl MemoryFixture<'_> {
     async fn examine(&self) {
         let findings = self.stage.store.doctor().await;
         assert_eq!(findings.expect("doctor answers"), []);
-        let pass = self.book.reconcile_memory(&ReconcileOptions::default());
-        let pass = pass.await.expect("reconcile_memory answers");
-        assert_eq!(pass.findings, []);
+        assert_eq!(self.pass().await.findings, []);
+    }
+
+    /// A reconciliation.
+    async fn pass(&self) -> ReconcileOutcome {
+        let options = ReconcileOptions::default();
+        let pass = self.book.reconcile_memory(&options).await;
+        pass.expect("reconcile_memory answers")
+    }
+
+    /// Begins the `n`-th request, about a text, and defers it.
+    async fn put_off(&self, n: u64, memory: &NewMemory) -> EnqueuedMemory {
+        self.begin(n, &memory.payload_md).await;
+        let deferred = self.book.defer(memory, &corr(n), &put_off()).await;
+        let deferred = deferred.expect("defer answers");
+        assert!(deferred.is_audited);
+        deferred.enqueued
     }
 }
 
@@ -78,6 +92,15 @@ async fn forget(fixture: &MemoryFixture<'_>, maintenance: &Maintenance) -> u64 {
     maintenance.renew().await;
     let forgotten = fixture.stage.store.forget_keys(maintenance.token, 100);
     done(forgotten.await)
+}
+
+fn failed() -> AuditEnd {
+    AuditEnd {
+        status: AuditStatus::Failed,
+        action: None,
+        reason: None,
+        patch: json!({}),
+    }
 }
 
 fn sent(id: MessageId, memory_id: Option<&str>) -> KnownMemory {
@@ -168,18 +191,12 @@ pub(crate) async fn what_left_and_is_gone_gets_a_row_of_its_own(harness: &dyn Ha
     let first = fixture.deliver(&memory("text"), Some("mem-1")).await;
     fixture.stage.advance(s(60)).await;
     assert_eq!(maintenance.leave().await, 1);
-    let mut defer = Vec::new();
-    for n in [1, 2] {
-        fixture.begin(n, "text").await;
-        let deferred = fixture.book.defer(&memory("text"), &corr(n), &put_off());
-        let deferred = deferred.await.expect("defer answers");
-        assert!(deferred.is_audited);
-        defer.push(deferred.enqueued);
-    }
-    assert_eq!(defer[0].twin, None);
-    assert_ne!(defer[0].outbox_id, first);
-    assert_eq!(defer[1].outbox_id, defer[0].outbox_id, "one of them waits");
-    assert_eq!(defer[1].twin, Some(Twin::Pending));
+    let second = fixture.put_off(1, &memory("text")).await;
+    assert_eq!(second.twin, None);
+    assert_ne!(second.outbox_id, first);
+    let again = fixture.put_off(2, &memory("text")).await;
+    assert_eq!(again.outbox_id, second.outbox_id, "one of them waits");
+    assert_eq!(again.twin, Some(Twin::Pending));
     fixture.examine().await;
 }
 
@@ -197,26 +214,20 @@ pub(crate) async fn a_dead_memory_that_left_is_in_doubt(harness: &dyn Harness) {
     assert!(fixture.ack(requeued, "w1", None).await);
     fixture.stage.advance(s(60)).await;
     assert_eq!(maintenance.leave().await, 2);
-    let failed = AuditEnd {
-        status: AuditStatus::Failed,
-        action: None,
-        reason: None,
-        patch: json!({}),
-    };
     let doubt = OpenResult::Pending { in_doubt: true };
     assert_eq!(open(&fixture, &opening(1, "text")).await, doubt);
-    assert!(fixture.finalize(1, &failed).await);
+    assert!(fixture.finalize(1, &failed()).await);
     // Sent after its requeue: known, and where the backend lost it there is no doubt.
     assert!(fixture.known_as("requeued").await.is_some());
     let mut lost = opening(2, "requeued");
     lost.is_deduplicated = false;
     assert_eq!(open(&fixture, &lost).await, fresh());
-    assert!(fixture.finalize(2, &failed).await);
+    assert!(fixture.finalize(2, &failed()).await);
     // Without its key too.
     fixture.stage.advance(s(3_600 - 60)).await;
     assert_eq!(forget(&fixture, &maintenance).await, 2);
     assert_eq!(open(&fixture, &opening(3, "text")).await, doubt);
-    assert!(fixture.finalize(3, &failed).await);
+    assert!(fixture.finalize(3, &failed()).await);
     let fresh = fixture.enqueue(&memory("text")).await;
     assert_eq!(fresh.twin, None, "a row that left cannot be requeued");
     assert_ne!(fresh.outbox_id, dead);
@@ -253,9 +264,7 @@ pub(crate) async fn a_forgotten_key_hides_no_row(harness: &dyn Harness) {
         ..memory("alike")
     };
     fixture.put(&alike).await;
-    fixture.begin(1, "text").await;
-    let deferred = fixture.book.defer(&memory("text"), &corr(1), &put_off());
-    let second = deferred.await.expect("defer answers").enqueued.outbox_id;
+    let second = fixture.put_off(1, &memory("text")).await.outbox_id;
     fixture.stage.advance(s(3_600)).await;
     assert_eq!(maintenance.leave().await, 1);
     assert_eq!(forget(&fixture, &maintenance).await, 1);
@@ -284,9 +293,7 @@ pub(crate) async fn a_memory_stays_until_its_outcome_is_audited(harness: &dyn Ha
     }
     fixture.stage.advance(s(60)).await;
     assert_eq!(maintenance.leave().await, 0);
-    let pass = fixture.book.reconcile_memory(&ReconcileOptions::default());
-    let pass = pass.await.expect("reconcile_memory answers");
-    assert_eq!(pass.findings.len(), 3);
+    assert_eq!(fixture.pass().await.findings.len(), 3);
     assert_eq!(maintenance.leave().await, 3);
     fixture.examine().await;
 }
@@ -299,13 +306,11 @@ pub(crate) async fn a_pending_audit_keeps_its_memory(harness: &dyn Harness) {
     about.evidence_refs_json["outbox_id"] = json!(row);
     fixture.write(&about).await;
 
-    fixture.begin(2, "request").await;
     let deferred = NewMemory {
         correlation_id: Some(corr(2)),
         ..memory("request")
     };
-    let answer = fixture.book.defer(&deferred, &corr(2), &put_off()).await;
-    let request = answer.expect("defer answers").enqueued.outbox_id;
+    let request = fixture.put_off(2, &deferred).await.outbox_id;
     fixture.claim("w1", 1).await;
     assert!(fixture.ack(request, "w1", Some("mem-2")).await);
     fixture.begin(2, "unrelated").await;
@@ -315,14 +320,8 @@ pub(crate) async fn a_pending_audit_keeps_its_memory(harness: &dyn Harness) {
     fixture.deliver(&memory("plain"), Some("mem-4")).await;
     fixture.stage.advance(s(60)).await;
     assert_eq!(maintenance.leave().await, 1, "the plain one");
-    let end = AuditEnd {
-        status: AuditStatus::Failed,
-        action: None,
-        reason: None,
-        patch: json!({}),
-    };
     for n in [1, 2, 3] {
-        assert!(fixture.finalize(n, &end).await);
+        assert!(fixture.finalize(n, &failed()).await);
         assert_eq!(maintenance.leave().await, 1, "that of audit {n}");
     }
     fixture.examine().await;
@@ -352,13 +351,11 @@ pub(crate) async fn a_deferral_without_its_audit_keeps_its_memory(harness: &dyn 
 pub(crate) async fn a_departure_loses_no_figure(harness: &dyn Harness) {
     let (fixture, maintenance) = maintained(harness).await;
     for (n, text) in [(1, "sent"), (2, "dead"), (3, "pending")] {
-        fixture.begin(n, text).await;
         let deferred = NewMemory {
             correlation_id: Some(corr(n)),
             ..memory(text)
         };
-        let answer = fixture.book.defer(&deferred, &corr(n), &put_off()).await;
-        let id = answer.expect("defer answers").enqueued.outbox_id;
+        let id = fixture.put_off(n, &deferred).await.outbox_id;
         match n {
             1 => {
                 fixture.claim("w1", 1).await;
@@ -404,17 +401,10 @@ pub(crate) async fn a_departure_of_memories_is_finished_step_by_step(harness: &d
         let again = fixture.enqueue(&memory("sent")).await;
         let twin = Some(Twin::Sent(Some("mem-1".to_owned())));
         assert_eq!((again.outbox_id, again.twin), (id, twin), "step {n}");
-        let mut begun = opening(100 + n, "dead");
-        begun.is_deduplicated = true;
         let doubt = OpenResult::Pending { in_doubt: true };
-        assert_eq!(open(&fixture, &begun).await, doubt, "step {n}");
-        let end = AuditEnd {
-            status: AuditStatus::Failed,
-            action: None,
-            reason: None,
-            patch: json!({}),
-        };
-        assert!(fixture.finalize(100 + n, &end).await);
+        let begun = open(&fixture, &opening(100 + n, "dead")).await;
+        assert_eq!(begun, doubt, "step {n}");
+        assert!(fixture.finalize(100 + n, &failed()).await);
         if progress.is_over {
             break;
         }
