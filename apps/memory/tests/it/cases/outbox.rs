@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use consign_kernel::{MessageId, QueuePolicy};
+use consign_kernel::MessageId;
 use consign_memory::OutboxStatus;
 use tokio::task::JoinSet;
 
 use super::Harness;
 use super::fixture::{LEASE, MemoryFixture};
-use consign_conformance::stage::{after, all, by, policy, refused, s};
+use consign_conformance::stage::{after, all, refused, s};
 
 pub(crate) async fn due_memories_are_claimed_by_one_worker(harness: &dyn Harness) {
     let fixture = MemoryFixture::new(harness).await;
