@@ -32,6 +32,8 @@ pub struct ReliabilityReport {
 pub struct OutboxStats {
     pub total: u64,
     pub by_status: BTreeMap<&'static str, u64>,
+    /// Rows that have left, by the status they had; they are in none of the other figures.
+    pub departed: BTreeMap<&'static str, u64>,
     pub avg_retry_count: f64,
     pub oldest_pending_age_seconds: Option<f64>,
     /// Rows for another backend than this gateway's, by backend: no worker here delivers them.
@@ -106,7 +108,7 @@ pub struct InterceptStats {
 pub struct Invariants {
     /// Distinct outbox rows in audits of deferred writes.
     pub deferred_audits: u64,
-    /// Outbox rows of requests.
+    /// Outbox rows of requests, also those that have left.
     pub deferred_rows: u64,
     /// Whether they are equal.
     pub redirects_match_outbox: bool,
@@ -127,6 +129,7 @@ impl ReliabilityReport {
             outbox_stats: OutboxStats {
                 total: counts.outbox.values().sum(),
                 by_status: only(&counts.outbox, ["pending", "sent", "dead"]),
+                departed: only(&counts.departed, ["sent", "dead"]),
                 avg_retry_count: counts.average_retry_count,
                 oldest_pending_age_seconds: counts.oldest_pending_age_seconds,
                 waiting_for_other_backends: {
@@ -230,6 +233,7 @@ mod tests {
             writes: counts(&[("allow", 6), ("redirect", 3), ("reject", 1)]),
             audits: counts(&[("allow", 8), ("redirect", 5), ("reject", 2)]),
             outbox: counts(&[("pending", 1), ("sent", 2)]),
+            departed: counts(&[("sent", 7)]),
             patch_blobs: (4, 1),
             attachments: (3, 2),
             pending_by_backend: counts(&[("embedded", 2), ("openmemory:http://m", 1)]),
@@ -241,6 +245,10 @@ mod tests {
         assert_eq!(report.success_rate, Some(0.6));
         assert_eq!(report.audit_stats.total, 15);
         assert_eq!(report.outbox_stats.total, 3);
+        assert_eq!(
+            report.outbox_stats.departed,
+            [("dead", 0), ("sent", 7)].into()
+        );
         assert_eq!(report.outbox_stats.by_status["dead"], 0);
         assert_eq!(report.v2_evidence_stats.attachments.coverage_pct, 66.67);
         assert_eq!(report.v2_evidence_stats.patch_blobs.coverage_pct, 25.0);

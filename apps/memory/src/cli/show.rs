@@ -33,7 +33,8 @@ pub(super) struct Show {
 /// The JSON shape of `show`.
 #[derive(Serialize)]
 struct ShowOutput<'a> {
-    memory: &'a OutboxRow,
+    /// None: the row has left.
+    memory: Option<&'a OutboxRow>,
     attempts: Vec<Value>,
     audits: &'a [Audit],
 }
@@ -42,41 +43,51 @@ impl Show {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let opened = context.open().await?;
         let logbook = logbook(&opened);
-        let Some(row) = logbook.outbox_row(self.id).await? else {
-            let message = format!("outbox row {} does not exist", self.id);
-            return Err(Failure::new(Exit::NotFound, "not_found", message));
+        let row = logbook.outbox_row(self.id).await?;
+        let attempts = match row {
+            Some(_) => opened.store.history(self.id).await?,
+            None => Vec::new(),
         };
-        let attempts = opened.store.history(self.id).await?;
         let filter = AuditFilter {
             outbox_id: Some(self.id.0),
             ..AuditFilter::default()
         };
         let audits = logbook.audits(&filter, AUDITS_MAX).await?;
+        if row.is_none() && audits.is_empty() {
+            let message = format!("outbox row {} does not exist", self.id);
+            return Err(Failure::new(Exit::NotFound, "not_found", message));
+        }
         if context.out.is_json() {
             context.out.json(&ShowOutput {
-                memory: &row,
+                memory: row.as_ref(),
                 attempts: attempts.iter().map(without_token).collect(),
                 audits: &audits,
             })?;
             return Ok(Exit::Fine);
         }
-        print(context.out, &row, &attempts, &audits)?;
-        if self.text {
-            context
-                .out
-                .line(format_args!("\n{}", plain(&row.payload_md)))?;
+        let now = Timestamp::now();
+        match &row {
+            Some(row) => print_row(context.out, row, &attempts, now)?,
+            None => context.out.line(format_args!(
+                "outbox row {} is not there; its audits are",
+                self.id
+            ))?,
+        }
+        print_audits(context.out, &audits, now)?;
+        if let Some(row) = row.filter(|_| self.text) {
+            let text = plain(&row.payload_md);
+            context.out.line(format_args!("\n{text}"))?;
         }
         Ok(Exit::Fine)
     }
 }
 
-fn print(
+fn print_row(
     out: Output,
     row: &OutboxRow,
     attempts: &[Attempt],
-    audits: &[Audit],
+    now: Timestamp,
 ) -> Result<(), Failure> {
-    let now = Timestamp::now();
     let field = |name: &str, value: &str| out.line(format_args!("{name:<12}{}", plain(value)));
     field("memory", &row.outbox_id.to_string())?;
     field("space", &row.target_space)?;
@@ -86,7 +97,10 @@ fn print(
     field("owner", &or_dash(row.locked_by.as_deref()))?;
     field("last error", &or_dash(row.last_error.as_deref()))?;
     field("created", &fine_stamp(row.created_at, now))?;
-    print_attempts(out, attempts, now)?;
+    print_attempts(out, attempts, now)
+}
+
+fn print_audits(out: Output, audits: &[Audit], now: Timestamp) -> Result<(), Failure> {
     let mut table = Table::new([">audit", "action", "reason", "status", "at"]);
     for audit in audits {
         table.row([

@@ -52,7 +52,7 @@ pub enum Issue {
     StaleLock,
     /// An audit that stayed pending.
     HangingAudit,
-    /// An audit of a row that does not exist. Reported, never repaired.
+    /// An audit of a row that does not exist and has not left. Reported, never repaired.
     MissingOutboxRow,
 }
 
@@ -108,6 +108,8 @@ pub struct OutboxCounts {
 pub struct MemoryCounts {
     /// Rows by status: `pending`, `sent`, `dead`.
     pub outbox: BTreeMap<String, u64>,
+    /// Rows that have left, by the status they had: `sent`, `dead`. They are not in `outbox`.
+    pub departed: BTreeMap<String, u64>,
     /// The mean of the rows' retry counts.
     pub average_retry_count: f64,
     /// Pending rows by backend; rows without one are left out.
@@ -134,7 +136,7 @@ pub struct MemoryCounts {
     pub intercepted: (u64, u64, u64, u64),
     /// Pending audits.
     pub pending_audits: u64,
-    /// Distinct rows named by `openmemory_write_failed` audits, and rows deferred by requests: equal unless
-    /// a row or audit is missing (invariant 1).
+    /// Distinct rows named by `openmemory_write_failed` audits, and rows deferred by requests, also those that
+    /// have left: equal unless a row or audit is missing (invariant 1).
     pub deferred: (u64, u64),
 }

@@ -62,7 +62,10 @@ async fn outbox_status(
     let mine = |row: &OutboxRow| service.may_use(caller, &row.target_space);
     let rows: Vec<Value> = rows.iter().filter(|row| mine(row)).map(shown).collect();
     if outbox_id.is_some() && rows.is_empty() {
-        return Err(Refusal::new("NOT_FOUND", "the row does not exist"));
+        return Err(Refusal::new(
+            "NOT_FOUND",
+            "the row does not exist, or has left the outbox",
+        ));
     }
     Ok(json!({"ok": true, "rows": rows, "total": rows.len()}))
 }

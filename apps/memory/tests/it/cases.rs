@@ -13,6 +13,7 @@ pub(crate) mod list;
 pub(crate) mod open;
 pub(crate) mod outbox;
 pub(crate) mod reconcile;
+pub(crate) mod retention;
 pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod versions;
@@ -95,8 +96,7 @@ macro_rules! each_case {
                 a_renewed_lease_is_never_claimed
                 a_claim_of_nothing_takes_nothing
                 a_lease_of_no_length_is_the_shortest
-                workers_at_once_never_claim_the_same
-                memories_stay_in_the_outbox;
+                workers_at_once_never_claim_the_same;
             backends:
                 what_was_stored_elsewhere_is_not_known
                 a_row_is_for_one_backend
@@ -143,12 +143,25 @@ macro_rules! each_case {
                 reconcilers_at_once_repair_once
                 every_figure_of_nothing_is_there
                 the_figures_add_up;
+            retention:
+                a_memory_leaves_and_its_audits_stay
+                a_memory_that_left_is_still_known
+                what_left_and_is_gone_gets_a_row_of_its_own
+                a_dead_memory_that_left_is_in_doubt
+                a_dead_memory_that_left_is_enqueued_anew
+                a_forgotten_key_hides_no_row
+                a_memory_stays_until_its_outcome_is_audited
+                a_pending_audit_keeps_its_memory
+                a_deferral_without_its_audit_keeps_its_memory
+                a_departure_loses_no_figure
+                a_departure_of_memories_is_finished_step_by_step;
             alarms:
                 an_audit_without_its_row_is_reported
                 a_deferred_row_without_its_audit_is_found
                 evidence_nobody_can_find_is_found
                 a_hanging_audit_is_found
-                an_outcome_without_its_audit_is_found;
+                an_outcome_without_its_audit_is_found
+                a_lost_row_is_not_taken_for_one_that_left;
             cursor:
                 a_stored_record_moves_the_cursor
                 a_deferred_record_moves_the_cursor

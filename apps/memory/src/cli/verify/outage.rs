@@ -11,7 +11,7 @@ use super::{
     outcome::{StepFailure, StepResult, millis},
     stack::{Stack, rest},
 };
-use crate::{AuditFilter, AuditStatus, OutboxStatus};
+use crate::{Audit, AuditFilter, AuditStatus, OutboxStatus};
 
 /// Time limit of a worker.
 const WORK_MAX: Duration = Duration::from_secs(120);
@@ -119,6 +119,11 @@ async fn is_sent(stack: &Stack, outbox_id: MessageId) -> Result<String, StepFail
     loop {
         let row = stack.logbook().outbox_row(outbox_id).await;
         let row = row.map_err(|error| StepFailure::new("query_failed", error.to_string()))?;
+        if row.is_none()
+            && let Some(memory_id) = sent_as(stack, outbox_id).await?
+        {
+            return Ok(memory_id);
+        }
         if let Some(row) = row
             && row.status != OutboxStatus::Pending
         {
@@ -135,6 +140,20 @@ async fn is_sent(stack: &Stack, outbox_id: MessageId) -> Result<String, StepFail
         work_once(stack).await?;
         rest().await;
     }
+}
+
+/// The id that the audit of a delivery has: a queue that keeps rows for seconds may have let it leave.
+async fn sent_as(stack: &Stack, outbox_id: MessageId) -> Result<Option<String>, StepFailure> {
+    let filter = AuditFilter {
+        outbox_id: Some(outbox_id.0),
+        status: Some(AuditStatus::Success),
+        ..AuditFilter::default()
+    };
+    let audits = stack.logbook().audits(&filter, 1).await;
+    let audits = audits.map_err(|error| StepFailure::new("query_failed", error.to_string()))?;
+    let memory_id =
+        |audit: &Audit| Some(audit.evidence_refs_json["memory_id"].as_str()?.to_owned());
+    Ok(audits.first().and_then(memory_id))
 }
 
 /// Runs a worker once. Failures are visible in the row.

@@ -2,11 +2,11 @@
 
 use crate::QUEUE;
 use async_trait::async_trait;
-use consign_kernel::{Error, MessageId, Migration, NewMessage, QueuePolicy, Token, migrations};
+use consign_kernel::{MessageId, Migration, NewMessage, Token, migrations};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
-use super::{LogbookWork, doctor, outbox::check_memory};
+use super::{LogbookWork, doctor, outbox::check_memory, sql};
 use consign_sqlite::extension::{
     DeadEntry, Findings as Report, NewAttempt, Result, Work, rows::LeaseRow,
 };
@@ -51,15 +51,6 @@ impl Hook for MemoryComponent {
         check_memory(message)
     }
 
-    /// Audits and deduplication refer to the messages, so they stay.
-    fn check_policy(&self, policy: &QueuePolicy) -> consign_kernel::Result<()> {
-        if policy.keep_ms.is_none() && policy.keep_dead_ms.is_none() {
-            return Ok(());
-        }
-        let why = "queue memory keeps its messages, because audits and deduplication refer to them";
-        Err(Error::invalid("policy.keep_ms, keep_dead_ms", why))
-    }
-
     async fn settled(
         &self,
         work: &mut Work<'_>,
@@ -75,5 +66,20 @@ impl Hook for MemoryComponent {
 
     async fn late(&self, work: &mut Work<'_>, ids: &[MessageId], token: Token) -> Result<()> {
         LogbookWork(work).audit_late_results(ids, token).await
+    }
+
+    /// A memory stays until its audits have what became of it.
+    async fn needed(
+        &self,
+        connection: &mut SqliteConnection,
+        (first, last): (MessageId, MessageId),
+        _at: Timestamp,
+    ) -> Result<Vec<MessageId>> {
+        let needed: Vec<i64> = sqlx::query_scalar(sql!("memory_needed"))
+            .bind(first.0)
+            .bind(last.0)
+            .fetch_all(connection)
+            .await?;
+        Ok(needed.into_iter().map(MessageId).collect())
     }
 }

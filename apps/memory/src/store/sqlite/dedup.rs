@@ -41,7 +41,7 @@ pub(super) async fn may_be_stored(
     Ok(is_in_doubt)
 }
 
-/// Whether a row for a backend is pending or dead.
+/// Whether a row for a backend is pending or dead; also one that has left as dead.
 pub(super) async fn has_unsent_row(
     connection: &mut SqliteConnection,
     (space, sha): (&str, &str),
@@ -50,6 +50,8 @@ pub(super) async fn has_unsent_row(
     let has_row = sqlx::query_scalar(sql!("memory_unsent"))
         .bind(message_key(space, sha))
         .bind(backend)
+        .bind(space)
+        .bind(sha)
         .fetch_one(connection)
         .await?;
     Ok(has_row)

@@ -125,6 +125,19 @@ async fn examine_audits(connection: &mut SqliteConnection, report: &mut Report) 
             Some(MessageId(id)),
         );
     }
+    let (gone, left): (i64, i64) = sqlx::query_as(sql!("doctor_memory_left"))
+        .fetch_one(&mut *connection)
+        .await?;
+    if gone > left {
+        report.add(
+            "memory_row_missing",
+            format!(
+                "{gone} sent or dead outbox rows in audits are gone, but only {left} have left"
+            ),
+            "restore message from a backup; compare the audits with the archive",
+            None,
+        );
+    }
     let unnamed: Vec<(i64, String)> = sqlx::query_as(sql!("doctor_memory_deferrals"))
         .fetch_all(&mut *connection)
         .await?;

@@ -46,6 +46,16 @@ pub(in crate::store::sqlite) fn check_memory(message: &NewMessage) -> consign_ke
     Ok(())
 }
 
+/// A row of a memory by its key. Of a row that has left, its audits have backend and id.
+struct KeyedRow {
+    /// The number in its key.
+    n: u32,
+    has_left: bool,
+    backend: Option<String>,
+    /// The id under which it was stored.
+    memory_id: Option<String>,
+}
+
 impl LogbookWork<'_, '_> {
     pub(super) async fn defer(
         &mut self,
@@ -81,56 +91,59 @@ impl LogbookWork<'_, '_> {
         }
         self.make_queue().await?;
         let sha = memory.payload_sha();
-        for n in 1.. {
-            let message = memory.message().with_key(nth_key(space, &sha, n));
-            let enqueued = self.enqueue(&[message]).await?;
-            let [enqueued] = &enqueued[..] else {
-                return Err(Failure::corrupt("enqueueing a memory returned no result"));
-            };
-            if let Some(twin) = self.twin(memory, enqueued, is_beyond_sent).await? {
+        let rows = keyed_rows(self.connection, &nth_key(space, &sha, 1)).await?;
+        for row in &rows {
+            let enqueued = self.put_nth(memory, &sha, row.n).await?;
+            if let Some(twin) = self.twin(memory, &enqueued, row, is_beyond_sent).await? {
                 return Ok(EnqueuedMemory {
                     outbox_id: enqueued.id,
-                    twin,
+                    twin: Some(twin),
                 });
             }
         }
-        unreachable!("invariant: there is always another number")
+        let n = rows.last().map_or(1, |row| row.n + 1);
+        let enqueued = self.put_nth(memory, &sha, n).await?;
+        Ok(EnqueuedMemory {
+            outbox_id: enqueued.id,
+            twin: None,
+        })
     }
 
-    /// The relation of a row to the memory under its key; `None`: it belongs to another backend,
-    /// and the memory needs the next key.
+    /// Enqueues a memory under its nth key; the receipt of a key that is taken has the row's state.
+    async fn put_nth(&mut self, memory: &NewMemory, sha: &str, n: u32) -> Result<Receipt> {
+        let key = nth_key(&memory.target_space, sha, n);
+        let enqueued = self.enqueue(&[memory.message().with_key(key)]).await?;
+        match enqueued.into_iter().next() {
+            Some(receipt) => Ok(receipt),
+            None => Err(Failure::corrupt("enqueueing a memory returned no result")),
+        }
+    }
+
+    /// The relation of a row to the memory under its key; `None`: it belongs to another backend, was
+    /// sent, or is dead and has left, and the memory needs another row.
     async fn twin(
         &mut self,
         memory: &NewMemory,
         enqueued: &Receipt,
+        row: &KeyedRow,
         is_beyond_sent: bool,
-    ) -> Result<Option<Option<Twin>>> {
-        let Receipt {
-            id,
-            duplicate,
-            state,
-        } = *enqueued;
-        if !duplicate {
-            return Ok(Some(None));
-        }
-        let theirs: Option<String> = sqlx::query_scalar(sql!("memory_backend"))
-            .bind(id.0)
-            .fetch_one(&mut *self.connection)
-            .await?;
-        let is_elsewhere = theirs.is_some() && memory.backend.is_some() && theirs != memory.backend;
-        let is_passed = is_beyond_sent && state == StateKind::Delivered;
-        if is_elsewhere || is_passed {
+    ) -> Result<Option<Twin>> {
+        let is_elsewhere =
+            row.backend.is_some() && memory.backend.is_some() && row.backend != memory.backend;
+        if is_elsewhere {
             return Ok(None);
         }
-        Ok(Some(Some(match state {
-            StateKind::Delivered => Twin::Sent(sent(self.connection, id).await?),
+        Ok(match enqueued.state {
+            StateKind::Delivered if is_beyond_sent => None,
+            StateKind::Delivered => Some(Twin::Sent(row.memory_id.clone())),
+            StateKind::Dead if row.has_left => None,
             StateKind::Dead => {
                 let by = By::new(requeuer(memory), "the same memory came again");
-                self.requeue(&[id], &by).await?;
-                Twin::Requeued
+                self.requeue(&[enqueued.id], &by).await?;
+                Some(Twin::Requeued)
             }
-            _ => Twin::Pending,
-        })))
+            _ => Some(Twin::Pending),
+        })
     }
 
     /// The queue; created with the protocol's policy on first use.
@@ -155,13 +168,21 @@ fn requeuer(memory: &NewMemory) -> String {
     }
 }
 
-/// The id under which a row was stored, if known.
-async fn sent(connection: &mut SqliteConnection, id: MessageId) -> Result<Option<String>> {
-    let memory_id = sqlx::query_scalar(sql!("outbox_memory_sent"))
-        .bind(id.0)
-        .fetch_optional(connection)
+/// The rows of a memory whose keys are kept, by number.
+async fn keyed_rows(connection: &mut SqliteConnection, key: &str) -> Result<Vec<KeyedRow>> {
+    let found = sqlx::query(sql!("memory_rows"))
+        .bind(key)
+        .fetch_all(connection)
         .await?;
-    Ok(memory_id.flatten())
+    let row = |row: &SqliteRow| {
+        Ok(KeyedRow {
+            n: row.try_get("n")?,
+            has_left: row.try_get("has_left")?,
+            backend: row.try_get("backend")?,
+            memory_id: row.try_get("memory_id")?,
+        })
+    };
+    found.iter().map(row).collect()
 }
 
 /// Rows by their ids, in that order; missing ones are skipped.

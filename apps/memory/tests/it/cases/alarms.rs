@@ -4,7 +4,10 @@ use consign_memory::{AuditStatus, Issue};
 use serde_json::json;
 
 use super::Harness;
-use super::fixture::{MemoryFixture, audit, corr, memory};
+use super::{
+    fixture::{MemoryFixture, audit, corr, memory},
+    retention::maintained,
+};
 use consign_conformance::stage::s;
 
 impl MemoryFixture<'_> {
@@ -87,4 +90,32 @@ pub(crate) async fn an_outcome_without_its_audit_is_found(harness: &dyn Harness)
     assert!(fixture.ack(id, "w1", Some("mem-1")).await);
     harness.lose_audits(id).await;
     assert_eq!(fixture.codes().await, ["memory_outcome_unaudited"]);
+}
+
+/// A departure explains as many missing rows as have left, and no row that was neither sent nor dead.
+pub(crate) async fn a_lost_row_is_not_taken_for_one_that_left(harness: &dyn Harness) {
+    let (fixture, maintenance) = maintained(harness).await;
+    fixture.deliver(&memory("sent"), Some("mem-1")).await;
+    let last = fixture.deliver(&memory("last"), Some("mem-2")).await;
+    fixture.put_text("pending").await;
+    fixture.stage.advance(s(60)).await;
+    assert_eq!(maintenance.leave().await, 2);
+    assert_eq!(fixture.codes().await, [""; 0]);
+    // A deferral of a row far below, which is not there.
+    let mut lost = audit(1, "text", AuditStatus::Redirected);
+    lost.reason = Some("openmemory_write_failed:connection_error:outbox:0".to_owned());
+    lost.evidence_refs_json["outbox_id"] = json!(0);
+    let audit_id = fixture.write(&lost).await;
+    let pass = fixture.book.reconcile_memory(&Default::default()).await;
+    let pass = pass.expect("reconcile_memory answers");
+    assert_eq!(pass.findings.len(), 1, "{:?}", pass.findings);
+    assert_eq!(pass.findings[0].audit_id, Some(audit_id));
+    assert_eq!(fixture.codes().await, ["memory_row_missing"]);
+    let counts = fixture.book.memory_counts().await.expect("an answer");
+    assert_eq!(counts.deferred, (1, 0));
+    // Sent, by its audit: one more than have left.
+    lost.reason = Some("outbox_flush_success".to_owned());
+    lost.status = AuditStatus::Success;
+    fixture.write(&lost).await;
+    assert_eq!(fixture.codes().await, ["memory_row_missing"], "{last} left");
 }

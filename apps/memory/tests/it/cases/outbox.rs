@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use consign_kernel::{MessageId, QueuePolicy};
+use consign_kernel::MessageId;
 use consign_memory::OutboxStatus;
 use tokio::task::JoinSet;
 
 use super::Harness;
 use super::fixture::{LEASE, MemoryFixture};
-use consign_conformance::stage::{after, all, by, policy, refused, s};
+use consign_conformance::stage::{after, all, refused, s};
 
 pub(crate) async fn due_memories_are_claimed_by_one_worker(harness: &dyn Harness) {
     let fixture = MemoryFixture::new(harness).await;
@@ -241,22 +241,4 @@ pub(crate) async fn workers_at_once_never_claim_the_same(harness: &dyn Harness) 
     let distinct: BTreeSet<MessageId> = claimed.iter().copied().collect();
     assert_eq!(claimed.len(), distinct.len(), "each memory has one owner");
     assert_eq!(distinct, BTreeSet::from_iter(ids));
-}
-
-/// Audits and deduplication refer to the messages: no policy lets them leave.
-pub(crate) async fn memories_stay_in_the_outbox(harness: &dyn Harness) {
-    let fixture = MemoryFixture::new(harness).await;
-    let keeping = |keep_ms, keep_dead_ms| QueuePolicy {
-        keep_ms,
-        keep_dead_ms,
-        ..policy()
-    };
-    let (store, queue) = (&fixture.stage.store, &fixture.stage.queue);
-    for rules in [keeping(Some(0), None), keeping(None, Some(0))] {
-        let put = store.put_queue(queue, &rules, &by()).await;
-        let refusal = put.expect_err("it is rejected").to_string();
-        assert!(refusal.contains("policy.keep_ms"), "{refusal}");
-    }
-    let put = store.put_queue(queue, &keeping(None, None), &by()).await;
-    put.expect("put_queue answers");
 }

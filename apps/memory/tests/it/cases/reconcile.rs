@@ -337,6 +337,7 @@ pub(crate) async fn every_figure_of_nothing_is_there(harness: &dyn Harness) {
     let counts = fixture.book.memory_counts().await.expect("an answer");
     let expected = MemoryCounts {
         outbox: figures(&[("pending", 0), ("sent", 0), ("dead", 0)]),
+        departed: figures(&[("sent", 0), ("dead", 0)]),
         audits: figures(&[("allow", 0), ("redirect", 0), ("reject", 0)]),
         writes: figures(&[("allow", 0), ("redirect", 0), ("reject", 0)]),
         reasons: figures(&[

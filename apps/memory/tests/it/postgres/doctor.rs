@@ -46,6 +46,10 @@ async fn every_kind_of_damage_to_memories_is_named() {
             "memory_guard_off",
         ),
         (
+            "SELECT consign.set_hook('memory', 'needed', NULL)",
+            "memory_guard_off",
+        ),
+        (
             "ALTER TABLE governance.write_audit DISABLE TRIGGER final_is_final",
             "memory_guard_off",
         ),

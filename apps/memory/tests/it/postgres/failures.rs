@@ -110,7 +110,7 @@ async fn a_statement_timeout_says_so() {
         .await
         .unwrap();
     fixture
-        .run("BEGIN; LOCK TABLE consign.message IN ACCESS EXCLUSIVE MODE")
+        .run("BEGIN; LOCK TABLE consign.message_key IN ACCESS EXCLUSIVE MODE")
         .await;
     let error = store.check_dedup("team:p", "x", None).await.unwrap_err();
     assert!(error.is_retryable(), "{error:?}");
@@ -121,7 +121,7 @@ async fn a_statement_timeout_says_so() {
     assert_eq!(store.check_dedup("team:p", "x", None).await.unwrap(), None);
 
     fixture
-        .run("ALTER TABLE consign.attempt RENAME TO away")
+        .run("ALTER TABLE consign.message_key RENAME TO away")
         .await;
     let error = store.check_dedup("team:p", "x", None).await.unwrap_err();
     assert!(!chain(&error).contains("timed out"), "{error:?}");

@@ -175,6 +175,39 @@ fn once_delivers_what_is_due_and_fails_where_something_was_not_delivered() {
     consign.run(["memory", "show", &id, "--text"]).expect(0);
 }
 
+/// The audits of a row that left are shown; nothing is wrong, and the report counts it apart.
+#[test]
+fn a_memory_that_left_is_shown_by_its_audits() {
+    let (consign, mut keeper, deferred) = put_off();
+    let id = deferred["outbox_id"].to_string();
+    keeper.open();
+    consign.run(ONCE).expect(0);
+    let keep = [
+        "queues",
+        "set",
+        "memory",
+        "--keep",
+        "0s",
+        "--archive",
+        "false",
+    ];
+    consign.run(keep).expect(0);
+    let ran = consign.json(["retention", "run"]);
+    assert_eq!(ran["departed"], 1, "{ran}");
+    let shown = consign.json(["memory", "show", &id]);
+    assert_eq!(shown["memory"], Value::Null);
+    assert_eq!(shown["audits"].as_array().map(Vec::len), Some(2), "{shown}");
+    let text = consign.run(["memory", "show", &id, "--text"]).expect(0);
+    assert!(text.stdout.contains("outbox_flush_success"), "{text:#?}");
+    consign.run(["doctor"]).expect(0);
+    consign.run(["reconcile"]).expect(0);
+    let report = consign.json(["report"]);
+    let outbox = &report["outbox_stats"];
+    assert_eq!(outbox["departed"], json!({"sent": 1, "dead": 0}));
+    assert_eq!(outbox["total"], 0);
+    assert_eq!(report["invariants"]["redirects_match_outbox"], true);
+}
+
 /// A missing audit is reported with exit code 1, written once, and then all is well.
 #[tokio::test]
 async fn reconcile_reports_repairs_and_is_done() {

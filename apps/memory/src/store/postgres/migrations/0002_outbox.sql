@@ -149,12 +149,60 @@ CREATE VIEW logbook.outbox_memory AS
         WHERE m.queue = 'memory' AND m.key IS NOT NULL;
 REVOKE ALL ON logbook.outbox_memory FROM PUBLIC;
 
+-- The rows of one memory are next to each other here, also where the number of one between them was forgotten.
+CREATE INDEX message_key_memory ON consign.message_key (key COLLATE "C") WHERE queue = 'memory';
+
+-- A row of a memory by its key. A row that has left is sent or dead; its audits name backend and memory_id.
+CREATE TYPE logbook.memory_row AS (
+    n int, message_id bigint, has_left boolean, status text, backend text, memory_id text, created_at timestamptz, sent_at timestamptz);
+
+-- The rows of a memory whose keys are kept, in the order of their numbers.
+CREATE FUNCTION logbook.memory_rows(p_target_space text, p_payload_sha text) RETURNS SETOF logbook.memory_row
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+    AS $$
+DECLARE
+    v_first   CONSTANT text := logbook.message_key(p_target_space, p_payload_sha);
+    v_key     record;
+    v_row     logbook.memory_row;
+    v_message consign.message;
+    v_audit   governance.write_audit;
+BEGIN
+    FOR v_key IN
+        SELECT k.message_id, k.died, coalesce(nullif(substr(k.key, length(v_first) + 2), ''), '1')::int AS n
+            FROM consign.message_key k
+            -- `$` is the character after `#`.
+            WHERE k.queue = 'memory' AND k.key COLLATE "C" >= v_first AND k.key COLLATE "C" < v_first || '$'
+                AND logbook.is_key(k.key, p_target_space, p_payload_sha)
+            ORDER BY 3
+    LOOP
+        SELECT * INTO v_message FROM consign.message m WHERE m.id = v_key.message_id;
+        IF FOUND THEN
+            SELECT v_key.n, v_message.id, false, 'sent', coalesce(a.result->>'backend', v_message.headers->>'backend'), a.result->>'memory_id',
+                   v_message.created_at, a.finished_at
+                INTO v_row FROM consign.attempt a WHERE a.message_id = v_message.id AND a.outcome = 'delivered';
+            IF NOT FOUND THEN
+                v_row := ROW(v_key.n, v_message.id, false,
+                             CASE WHEN EXISTS (SELECT FROM consign.dead d WHERE d.message_id = v_message.id) THEN 'dead' ELSE 'pending' END,
+                             v_message.headers->>'backend', NULL, v_message.created_at, NULL);
+            END IF;
+        ELSE
+            SELECT * INTO v_audit FROM governance.write_audit a
+                WHERE a.outbox_id = v_key.message_id AND a.reason ~ '^outbox_flush_(success|dedup_hit|dead)'
+                ORDER BY a.audit_id DESC LIMIT 1;
+            v_row := ROW(v_key.n, v_key.message_id, true, CASE WHEN v_key.died THEN 'dead' ELSE 'sent' END,
+                         v_audit.evidence_refs_json->>'backend', v_audit.evidence_refs_json->>'memory_id', NULL, v_audit.created_at);
+        END IF;
+        RETURN NEXT v_row;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION logbook.memory_rows(text, text) FROM PUBLIC;
+
 -- Enqueues a memory: answers with its row, or with its twin's: the same text in the same space, for the same
 -- backend (`backend` in the headers; none: any backend).
 --
 -- `twin`: pending, sent (under `memory_id`, if that is known), or requeued, because it was dead. With
--- p_beyond_sent a row that was sent is no twin. Headers are those of the first; what a twin came with is in its
--- own request's audit.
+-- p_beyond_sent a row that was sent is no twin. A row that is dead and has left cannot be requeued: the memory gets another.
+-- Headers are those of the first; what a twin came with is in its own request's audit.
 CREATE FUNCTION logbook.put_memory(p_target_space text, p_payload_md text, p_headers jsonb DEFAULT '{}',
                                    p_beyond_sent boolean DEFAULT false,
                                    OUT outbox_id bigint, OUT twin text, OUT memory_id text)
@@ -164,8 +212,9 @@ DECLARE
     v_sha      text := logbook.payload_sha(p_payload_md);
     v_payload  jsonb := jsonb_build_object('target_space', p_target_space, 'payload_sha', v_sha, 'payload_md', p_payload_md);
     v_enqueued record;
+    v_row      logbook.memory_row;
     v_moved    record;
-    v_n        int := 0;
+    v_n        int;
 BEGIN
     IF coalesce(p_target_space, '') = '' OR octet_length(p_target_space) > 440 OR p_target_space ~ '[[:cntrl:]]' THEN
         RAISE EXCEPTION 'target_space: must be 1 to 440 bytes without control characters' USING ERRCODE = 'CN006';
@@ -173,23 +222,31 @@ BEGIN
         RAISE EXCEPTION 'payload_md: must not be null' USING ERRCODE = 'CN006';
     END IF;
     PERFORM logbook.make_queue();
+    <<anew>>
     LOOP
-        v_n := v_n + 1;
+        v_n := 1;
+        FOR v_row IN SELECT r.* FROM logbook.memory_rows(p_target_space, v_sha) r LOOP
+            v_n := v_row.n + 1;
+            CONTINUE WHEN v_row.backend <> p_headers->>'backend' OR v_row.status = 'sent' AND p_beyond_sent
+                OR v_row.status = 'dead' AND v_row.has_left;
+            twin := v_row.status;
+            IF v_row.status = 'dead' THEN
+                SELECT p.* INTO STRICT v_moved
+                    FROM consign.put_back(ARRAY[v_row.message_id], 'requeue', 'gateway', 'the same memory came again') p;
+                -- It was requeued or has left since it was read.
+                CONTINUE anew WHEN v_moved.state IS NULL OR v_moved.answer = 'not_dead';
+                twin := CASE WHEN v_moved.answer = 'moved' THEN 'requeued' ELSE 'pending' END;
+            END IF;
+            outbox_id := v_row.message_id;
+            memory_id := v_row.memory_id;
+            RETURN;
+        END LOOP;
         SELECT e.* INTO STRICT v_enqueued FROM consign.enqueue_many('memory', ARRAY[v_payload],
             ARRAY[logbook.message_key(p_target_space, v_sha, v_n)], NULL, ARRAY[logbook.masked(coalesce(p_headers, '{}'))]) e;
         outbox_id := v_enqueued.id;
-        IF NOT v_enqueued.duplicate THEN
-            RETURN;
-        END IF;
-        CONTINUE WHEN (SELECT m.headers->>'backend' <> p_headers->>'backend' FROM consign.message m WHERE m.id = v_enqueued.id);
-        SELECT p.* INTO STRICT v_moved FROM consign.put_back(ARRAY[outbox_id], 'requeue', 'gateway', 'the same memory came again') p;
-        twin := CASE WHEN v_moved.answer = 'moved' THEN 'requeued' WHEN v_moved.state = 'delivered' THEN 'sent' ELSE 'pending' END;
-        EXIT WHEN NOT (p_beyond_sent AND twin = 'sent');
-        twin := NULL;
+        -- A duplicate was committed since the rows were read.
+        EXIT WHEN NOT v_enqueued.duplicate;
     END LOOP;
-    IF twin = 'sent' THEN
-        memory_id := (SELECT a.result->>'memory_id' FROM consign.attempt a WHERE a.message_id = v_enqueued.id AND a.outcome = 'delivered');
-    END IF;
 END $$;
 REVOKE ALL ON FUNCTION logbook.put_memory(text, text, jsonb, boolean) FROM PUBLIC;
 
@@ -249,33 +306,25 @@ CREATE FUNCTION logbook.check_dedup(target_space text, payload_sha text, backend
 DECLARE
     v_stored logbook.stored_memory;
 BEGIN
+    -- One with a name before those that were sent without: their audits know them also after their rows have left.
     SELECT coalesce(a.outbox_id, CASE WHEN a.evidence_refs_json->>'original_outbox_id' ~ '^[0-9]{1,18}$'
                                       THEN (a.evidence_refs_json->>'original_outbox_id')::bigint END),
            $1, $2, 'sent', 'memory_id=' || (a.evidence_refs_json->>'memory_id'), a.created_at, coalesce(a.updated_at, a.created_at),
            a.evidence_refs_json->>'memory_id'
         INTO v_stored FROM governance.write_audit a
-        WHERE a.payload_sha = $2 AND a.target_space = $1 AND a.status = 'success' AND a.evidence_refs_json->>'memory_id' IS NOT NULL
-            AND a.evidence_refs_json->'gateway_event'->>'operation' IN ('memory_store', 'outbox_flush', 'outbox_reconcile')
+        WHERE a.payload_sha = $2 AND a.target_space = $1 AND a.status = 'success'
+            AND (a.evidence_refs_json->>'memory_id' IS NOT NULL AND a.evidence_refs_json->'gateway_event'->>'operation' = 'memory_store'
+                 OR a.evidence_refs_json->'gateway_event'->>'operation' IN ('outbox_flush', 'outbox_reconcile'))
             AND ($3 IS NULL OR a.evidence_refs_json->>'backend' IS NULL OR a.evidence_refs_json->>'backend' = $3)
-        ORDER BY a.audit_id DESC LIMIT 1;
+        ORDER BY a.evidence_refs_json->>'memory_id' IS NULL, a.audit_id DESC LIMIT 1;
     IF FOUND THEN
         RETURN NEXT v_stored;
         RETURN;
     END IF;
-    -- What was sent without a name, or without its audit.
-    FOR v_n IN 1 .. 1000000000 LOOP
-        SELECT m.id, $1, $2, 'sent', 'memory_id=' || (a.result->>'memory_id'), m.created_at, a.finished_at, a.result->>'memory_id'
-            INTO v_stored
-            FROM consign.message_key k JOIN consign.message m ON m.id = k.message_id
-            LEFT JOIN consign.attempt a ON a.message_id = m.id AND a.outcome = 'delivered'
-                AND ($3 IS NULL OR coalesce(a.result->>'backend', m.headers->>'backend', $3) = $3)
-            WHERE k.queue = 'memory' AND k.key = logbook.message_key($1, $2, v_n);
-        EXIT WHEN NOT FOUND;
-        IF v_stored.updated_at IS NOT NULL THEN
-            RETURN NEXT v_stored;
-            RETURN;
-        END IF;
-    END LOOP;
+    -- What was sent without its audit.
+    RETURN QUERY SELECT r.message_id, $1, $2, 'sent', 'memory_id=' || r.memory_id, r.created_at, r.sent_at, r.memory_id
+        FROM logbook.memory_rows($1, $2) r
+        WHERE r.status = 'sent' AND NOT r.has_left AND ($3 IS NULL OR coalesce(r.backend, $3) = $3) ORDER BY r.n LIMIT 1;
 END $$;
 REVOKE ALL ON FUNCTION logbook.check_dedup(text, text, text) FROM PUBLIC;
 
@@ -291,24 +340,20 @@ CREATE FUNCTION logbook.may_be_stored(p_target_space text, p_payload_sha text, p
                 AND coalesce(a.evidence_refs_json->>'backend' = p_backend, true)) $$;
 REVOKE ALL ON FUNCTION logbook.may_be_stored(text, text, text) FROM PUBLIC;
 
--- Whether a row of the outbox for this backend waits or was given up.
+-- Whether a row of the outbox for this backend waits or was given up. One that was given up and has left is known by its audit.
 CREATE FUNCTION logbook.has_unsent_row(p_target_space text, p_payload_sha text, p_backend text) RETURNS boolean
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
-DECLARE
-    v_message consign.message;
 BEGIN
-    FOR v_n IN 1 .. 1000000000 LOOP
-        SELECT m.* INTO v_message FROM consign.message_key k JOIN consign.message m ON m.id = k.message_id
-            WHERE k.queue = 'memory' AND k.key = logbook.message_key(p_target_space, p_payload_sha, v_n);
-        EXIT WHEN NOT FOUND;
-        IF coalesce(v_message.headers->>'backend' = p_backend, true)
-            AND NOT EXISTS (SELECT FROM consign.attempt a WHERE a.message_id = v_message.id AND a.outcome = 'delivered')
-        THEN
-            RETURN true;
-        END IF;
-    END LOOP;
-    RETURN false;
+    RETURN EXISTS (SELECT FROM logbook.memory_rows(p_target_space, p_payload_sha) r
+                       WHERE r.status <> 'sent' AND NOT r.has_left AND coalesce(r.backend = p_backend, true))
+        OR EXISTS (SELECT FROM governance.write_audit a
+                       WHERE a.payload_sha = p_payload_sha AND a.target_space = p_target_space AND starts_with(a.reason, 'outbox_flush_dead')
+                           AND coalesce(a.evidence_refs_json->>'backend' = p_backend, true)
+                           AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = a.outbox_id)
+                           -- Requeued, and sent before it left.
+                           AND NOT EXISTS (SELECT FROM governance.write_audit s WHERE s.outbox_id = a.outbox_id
+                                               AND s.reason ~ '^outbox_flush_(success|dedup_hit)'));
 END $$;
 REVOKE ALL ON FUNCTION logbook.has_unsent_row(text, text, text) FROM PUBLIC;
 

@@ -219,17 +219,62 @@ CREATE TRIGGER move_consume_cursor AFTER INSERT OR UPDATE ON governance.write_au
     FOR EACH ROW WHEN (NEW.status IN ('success', 'redirected') AND NEW.evidence_refs_json ? 'consume')
     EXECUTE FUNCTION logbook.move_consume_cursor();
 
--- The policy of the queue, with what a caller sets. A memory's row in the outbox shows that its text is stored and is named by
--- audits, so messages stay.
-CREATE FUNCTION logbook.memory_policy_of(p_policy jsonb) RETURNS jsonb
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+-- How memories leave: the message goes with its attempts and its row of logbook.outbox_memory; its audits stay. They record
+-- what became of it, so deduplication and reconciling need the message no more.
+
+-- The messages of a range that something still refers to: an outcome without its audit, a request without the audit of its
+-- deferral, a pending audit about the row, its request or its text.
+CREATE FUNCTION logbook.needed_memories(p_queue text, p_first bigint, p_until bigint, p_at timestamptz) RETURNS SETOF bigint
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on SET jit = off
     AS $$
 BEGIN
-    IF num_nonnulls(p_policy->>'keep_ms', p_policy->>'keep_dead_ms') > 0 THEN
-        RAISE EXCEPTION 'policy.keep_ms, keep_dead_ms: queue memory keeps its messages, because audits and deduplication refer to them'
-            USING ERRCODE = 'CN006', HINT = 'Leave both fields out.';
-    END IF;
-    RETURN consign.default_policy() || p_policy;
+    RETURN QUERY
+        SELECT m.id FROM consign.message m
+            WHERE m.id >= p_first AND m.id < p_until AND m.queue = p_queue
+                AND (NOT EXISTS (SELECT FROM governance.write_audit w
+                                     WHERE w.outbox_id = m.id AND w.reason ~ '^outbox_flush_(success|dedup_hit)')
+                     AND NOT EXISTS (SELECT FROM consign.dead d JOIN governance.write_audit w ON w.outbox_id = d.message_id
+                                         WHERE d.message_id = m.id AND starts_with(w.reason, 'outbox_flush_dead')
+                                             AND coalesce(w.evidence_refs_json->>'attempt_id' = logbook.attempt_name(m.id, d.attempt_no), true))
+                     OR m.headers ? 'correlation_id' AND NOT EXISTS (
+                         SELECT FROM governance.write_audit w
+                             WHERE w.outbox_id = m.id AND starts_with(w.reason, 'openmemory_write_failed:')))
+        UNION ALL
+        SELECT w.outbox_id FROM governance.write_audit w
+            WHERE w.status = 'pending' AND w.outbox_id >= p_first AND w.outbox_id < p_until
+        UNION ALL
+        SELECT m.id FROM governance.write_audit w
+            JOIN consign.message m ON left(m.headers->>'correlation_id', 200) COLLATE "C" = left(w.correlation_id, 200) AND m.headers ? 'correlation_id'
+            WHERE w.status = 'pending' AND m.id >= p_first AND m.id < p_until AND m.queue = p_queue
+        UNION ALL
+        SELECT r.message_id FROM governance.write_audit w, LATERAL logbook.memory_rows(w.target_space, w.payload_sha) r
+            WHERE w.status = 'pending' AND r.message_id >= p_first AND r.message_id < p_until;
 END $$;
-REVOKE ALL ON FUNCTION logbook.memory_policy_of(jsonb) FROM PUBLIC;
-SELECT consign.set_hook('memory', 'policy', 'logbook.memory_policy_of');
+REVOKE ALL ON FUNCTION logbook.needed_memories(text, bigint, bigint, timestamptz) FROM PUBLIC;
+SELECT consign.set_hook('memory', 'needed', 'logbook.needed_memories');
+
+-- Forgets up to p_limit requeues of memories that have left.
+CREATE FUNCTION logbook.depart_memories(p_queue text, p_first bigint, p_until bigint, p_stay bigint[], p_limit int) RETURNS bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_count bigint;
+BEGIN
+    DELETE FROM logbook.requeued r USING (
+            SELECT o.message_id FROM logbook.requeued o
+                WHERE o.message_id >= p_first AND o.message_id < p_until AND NOT o.message_id = ANY (p_stay)
+                ORDER BY o.message_id LIMIT p_limit) gone
+        WHERE r.message_id = gone.message_id;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END $$;
+REVOKE ALL ON FUNCTION logbook.depart_memories(text, bigint, bigint, bigint[], int) FROM PUBLIC;
+SELECT consign.set_hook('memory', 'departed', 'logbook.depart_memories');
+
+-- Rows of the outbox have left below this number; NULL: none has.
+CREATE FUNCTION logbook.left_below() RETURNS bigint
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT max(r.until) FROM consign.range r
+        WHERE r.is_rest AND EXISTS (SELECT FROM consign.departed d WHERE d.queue = 'memory' AND d.messages > 0) $$;
+REVOKE ALL ON FUNCTION logbook.left_below() FROM PUBLIC;

@@ -135,7 +135,8 @@ REVOKE ALL ON FUNCTION logbook.reconcile_pending(int, interval, boolean, timesta
 
 -- Compares the outbox with its audits, oldest first, up to p_batch of each kind, and repairs what may be
 -- repaired: writes missing audits, ends stale leases and hanging audits. Never changes what was sent or is
--- dead, never a text, never removes anything. An audit about a row that is not there is reported only.
+-- dead, never a text, never removes anything. An audit about a row that is not there is reported only, unless the row was sent
+-- or dead and has left.
 --
 -- Whatever does not fit is found, however old; p_scan_window is how far back rows are counted.
 CREATE FUNCTION logbook.reconcile_outbox(p_scan_window interval DEFAULT '24 hours', p_batch int DEFAULT 100,
@@ -147,6 +148,7 @@ CREATE FUNCTION logbook.reconcile_outbox(p_scan_window interval DEFAULT '24 hour
     AS $$
 DECLARE
     v_now   timestamptz;
+    v_left  bigint := logbook.left_below();
     v_found logbook.finding[];
 BEGIN
     PERFORM consign.require_read_committed();
@@ -171,6 +173,9 @@ BEGIN
         || ARRAY(SELECT ROW(a.created_at, 'missing_outbox_row', a.outbox_id, a.audit_id, NULL, NULL, false, false)::logbook.finding
                      FROM governance.write_audit a WHERE a.outbox_id IS NOT NULL
                          AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = a.outbox_id AND m.queue = 'memory')
+                         AND NOT (a.outbox_id < coalesce(v_left, 0) AND EXISTS (
+                             SELECT FROM governance.write_audit o WHERE o.outbox_id = a.outbox_id
+                                 AND o.reason ~ '^outbox_flush_(success|dedup_hit|dead)'))
                      ORDER BY a.created_at, a.audit_id LIMIT p_batch);
     SELECT count(*) FILTER (WHERE f.issue = 'stale_lock'),
            coalesce(jsonb_agg(to_jsonb(f) - 'at' ORDER BY f.at, f.audit_id, f.outbox_id), '[]')
@@ -223,6 +228,15 @@ CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
                min(o.created_at) FILTER (WHERE o.status = 'pending') AS pending_since,
                count(*) FILTER (WHERE o.correlation_id IS NOT NULL OR n.outbox_id IS NOT NULL) AS deferred
             FROM logbook.outbox_memory o LEFT JOIN named n ON n.outbox_id = o.outbox_id),
+    departed AS MATERIALIZED (
+        SELECT coalesce(sum(d.messages - d.dead), 0)::bigint AS sent, coalesce(sum(d.dead), 0)::bigint AS dead,
+               -- Deferred rows that have left: their audits have what became of them.
+               (SELECT count(*) FROM named n
+                    WHERE n.outbox_id < logbook.left_below()
+                        AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = n.outbox_id AND m.queue = 'memory')
+                        AND EXISTS (SELECT FROM governance.write_audit o WHERE o.outbox_id = n.outbox_id
+                                        AND o.reason ~ '^outbox_flush_(success|dedup_hit|dead)')) AS deferred
+            FROM consign.departed d WHERE d.queue = 'memory'),
     waiting AS (SELECT o.backend, count(*) AS rows FROM logbook.outbox_memory o WHERE o.status = 'pending' AND o.backend IS NOT NULL
                     GROUP BY o.backend),
     told AS (
@@ -262,6 +276,7 @@ CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
             FROM judged j)
     SELECT jsonb_build_object(
         'outbox', jsonb_build_object('pending', o.pending, 'sent', o.sent, 'dead', o.dead),
+        'departed', jsonb_build_object('sent', g.sent, 'dead', g.dead),
         'average_retry_count', coalesce(o.retry_count, 0)::float8,
         'pending_by_backend', (SELECT coalesce(jsonb_object_agg(w.backend, w.rows), '{}') FROM waiting w),
         'oldest_pending_age_seconds', extract(epoch FROM c.now - o.pending_since)::float8,
@@ -276,8 +291,8 @@ CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
         'modes_7d', jsonb_build_array(a.of_week, a.strict, a.compat, a.week_evidence),
         'intercepted', jsonb_build_array(a.is_diff, a.is_log, a.is_cut, a.is_cut_today),
         'pending_audits', a.pending,
-        'deferred', jsonb_build_array((SELECT count(*) FROM named), o.deferred))
-        FROM clock c, outbox o, audit a $$;
+        'deferred', jsonb_build_array((SELECT count(*) FROM named), o.deferred + g.deferred))
+        FROM clock c, outbox o, departed g, audit a $$;
 REVOKE ALL ON FUNCTION logbook.memory_counts() FROM PUBLIC;
 
 -- How many rows of the outbox stand how, and how many audits are pending: what is looked at all the time.

@@ -1,13 +1,27 @@
 -- The logbook's outbox and its audits agree (invariants 1 to 4 of the memory protocol), and the triggers that enforce it are on.
 WITH deferral AS MATERIALIZED (
     SELECT DISTINCT a.outbox_id FROM governance.write_audit a WHERE starts_with(a.reason, 'openmemory_write_failed:') AND a.outbox_id IS NOT NULL
+),
+-- Rows of audits that do not exist. One that was sent or dead may have left, as many as the engine has counted, and below the
+-- end of the last range that messages left from.
+gone AS MATERIALIZED (
+    SELECT a.outbox_id, bool_or(a.reason ~ '^outbox_flush_(success|dedup_hit|dead)')
+               AND a.outbox_id < coalesce((SELECT max(r.until) FROM consign.range r WHERE r.is_rest), 0) AS may_have_left
+        FROM governance.write_audit a
+        WHERE a.outbox_id IS NOT NULL AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = a.outbox_id AND m.queue = 'memory')
+        GROUP BY a.outbox_id
 )
 SELECT 'memory_row_missing' AS code, count(*) || ' outbox row(s) in audits do not exist: the deferred memories are lost' AS what,
        'restore consign.message from a backup, or ask the callers to store these memories again; `consign reconcile` lists the audits' AS remedy,
        (array_agg(g.outbox_id ORDER BY g.outbox_id))[: 20] AS ids
-    FROM (SELECT DISTINCT a.outbox_id FROM governance.write_audit a WHERE a.outbox_id IS NOT NULL
-              AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = a.outbox_id AND m.queue = 'memory')) g
+    FROM gone g WHERE g.may_have_left IS NOT TRUE
     HAVING count(*) > 0
+UNION ALL
+SELECT 'memory_row_missing', count(*) || ' outbox row(s) in audits are gone, but only ' || l.messages || ' have left the queue',
+       'restore consign.message from a backup; compare the audits of sent and dead memories with the archive', '{}'::bigint[]
+    FROM gone g, (SELECT coalesce(sum(d.messages), 0) AS messages FROM consign.departed d WHERE d.queue = 'memory') l
+    WHERE g.may_have_left
+    GROUP BY l.messages HAVING count(*) > l.messages
 UNION ALL
 SELECT 'memory_deferral_unaudited', count(*) || ' outbox row(s) of requests have no audit of their deferral',
        'find out what enqueued them: the gateway writes both or neither; they are delivered anyway',
@@ -62,7 +76,7 @@ SELECT 'memory_misdirected', count(*) || ' memories wait for ' || w.backend || '
 UNION ALL
 SELECT 'memory_guard_off', 'the hook `' || wanted.event || '` of queue memory is missing',
        'as owner: apply the lines with consign.set_hook of `consign migrate print` again', '{}'::bigint[]
-    FROM unnest(ARRAY['policy', 'check', 'settled', 'expired', 'moved', 'late']) AS wanted (event)
+    FROM unnest(ARRAY['check', 'settled', 'expired', 'moved', 'late', 'needed', 'departed']) AS wanted (event)
     WHERE NOT EXISTS (SELECT FROM consign.queue q WHERE q.name = 'memory' AND q.hooks ? wanted.event)
 UNION ALL
 SELECT 'memory_guard_off', 'the trigger ' || guard.name || ' on ' || guard.place || ' is missing or off',

@@ -14,6 +14,16 @@ outbox AS MATERIALIZED (
                                OR outbox_id IN (SELECT outbox_id FROM named)) AS deferred
     FROM outbox_memory
 ),
+-- Deferred rows that have left, see reconcile_rowless.
+departed_rows AS MATERIALIZED (
+    SELECT count(*) AS deferred FROM named
+    WHERE outbox_id <= (SELECT coalesce(max(cursor), 0) FROM departure WHERE state = 'leaving')
+      AND NOT EXISTS (SELECT 1 FROM message WHERE id = named.outbox_id AND queue = 'memory')
+      AND EXISTS (SELECT 1 FROM write_audit AS o
+                  WHERE o.outbox_id = named.outbox_id
+                    AND (o.reason GLOB 'outbox_flush_success*' OR o.reason GLOB 'outbox_flush_dedup_hit*'
+                         OR o.reason GLOB 'outbox_flush_dead*'))
+),
 told AS (
     SELECT action, status, created_at >= ?2 AS is_of_today, created_at >= ?3 AS is_of_week,
            evidence_refs_json ->> '$.gateway_event.operation' = 'memory_store' AS is_write,
@@ -60,6 +70,8 @@ audit AS MATERIALIZED (
 )
 SELECT json_object(
     'outbox', json_object('pending', o.pending, 'sent', o.sent, 'dead', o.dead),
+    'departed', json_object('sent', coalesce((SELECT messages - dead FROM departed WHERE queue = 'memory'), 0),
+                            'dead', coalesce((SELECT dead FROM departed WHERE queue = 'memory'), 0)),
     'average_retry_count', o.retry_count,
     'pending_by_backend', (SELECT coalesce(json_group_object(backend, count), '{}') FROM (
                                SELECT backend, count(*) AS count FROM outbox_memory
@@ -76,5 +88,5 @@ SELECT json_object(
     'modes_7d', json(a.modes),
     'intercepted', json(a.intercepted),
     'pending_audits', a.pending,
-    'deferred', json_array((SELECT count(*) FROM named), o.deferred))
-FROM outbox AS o, audit AS a
+    'deferred', json_array((SELECT count(*) FROM named), o.deferred + d.deferred))
+FROM outbox AS o, departed_rows AS d, audit AS a

@@ -1,12 +1,17 @@
--- Whether an outbox row for a backend is pending or dead. Uses message_key and attempt's key.
--- ?1 key, ?2 backend, or null for any.
-WITH RECURSIVE own (n, id, headers) AS (
-    SELECT 1, id, headers FROM message WHERE queue = 'memory' AND key = ?1
-    UNION ALL
-    SELECT own.n + 1, m.id, m.headers
-    FROM own JOIN message AS m ON m.queue = 'memory' AND m.key = ?1 || '#' || (own.n + 1)
-)
+-- Whether an outbox row for a backend is pending or dead; of a dead one that has left, its audit is
+-- there. Uses message_key, attempt's key and write_audit_memory. ?1 key, ?2 backend, or null for any,
+-- ?3 space, ?4 payload_sha.
 SELECT EXISTS (
-    SELECT 1 FROM own
-    WHERE coalesce(own.headers ->> '$.backend' = ?2, 1)
-      AND NOT EXISTS (SELECT 1 FROM attempt WHERE message_id = own.id AND outcome = 'delivered'))
+    SELECT 1 FROM message AS m
+    WHERE m.queue = 'memory' AND m.key >= ?1 AND m.key < ?1 || '$'
+      AND (m.key = ?1 OR substr(m.key, length(?1) + 2) NOT GLOB '*[^0-9]*')
+      AND coalesce(m.headers ->> '$.backend' = ?2, 1)
+      AND NOT EXISTS (SELECT 1 FROM attempt WHERE message_id = m.id AND outcome = 'delivered'))
+    OR EXISTS (
+    SELECT 1 FROM write_audit AS w
+    WHERE w.payload_sha = ?4 AND w.target_space = ?3 AND w.reason GLOB 'outbox_flush_dead*'
+      AND coalesce(w.evidence_refs_json ->> '$.backend' = ?2, 1)
+      AND NOT EXISTS (SELECT 1 FROM message WHERE id = w.outbox_id)
+      AND NOT EXISTS (SELECT 1 FROM write_audit AS s
+                      WHERE s.outbox_id = w.outbox_id
+                        AND (s.reason GLOB 'outbox_flush_success*' OR s.reason GLOB 'outbox_flush_dedup_hit*')))
