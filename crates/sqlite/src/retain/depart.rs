@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use consign_failpoint::kill_at;
 use consign_kernel::{
     DepartureId, DepartureState, MessageId, Progress, QueueName, Refusal, StateKind, Step, Token,
     plan::Finished,
@@ -196,6 +197,7 @@ impl Work<'_> {
             gone.dead += u64::from(finished.state == StateKind::Dead);
         }
         self.count_gone(&gone).await?;
+        kill_at("depart_unfollowed");
         self.follow_departure(leaving).await
     }
 
