@@ -1,7 +1,8 @@
 //! Retention: finished messages leave, a window of ids at a time.
 //!
 //! What may leave is looked for on the connections that read. The write lock is held for short steps
-//! only: recording a departure, checking it, and removing up to 1,000 messages of it at a time.
+//! only: recording a departure, checking it, removing messages of it, returning pages. Each ends when it
+//! has held the lock for a while; how much it does until then depends on the machine.
 
 mod depart;
 mod growth;
@@ -46,8 +47,12 @@ const SIZE_WINDOWS_MAX: usize = 10 * WINDOWS_MAX;
 const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Keys that one call forgets: the write lock is held meanwhile.
 const KEYS_MAX: u32 = 5_000;
-/// Steps of `vacuum_step.sql` in one call.
+/// A step does no more after it has held the write lock for so long: others wait for it.
+const HOLD_MAX: Duration = Duration::from_millis(20);
+/// Transactions that return pages, in one call.
 const VACUUM_STEPS_MAX: usize = 64;
+/// How often each of them runs `vacuum_step.sql`.
+const VACUUM_RUNS_MAX: usize = 8;
 /// One of so many pages stays free: new messages use it, and moving pages for them would be in vain.
 const FREE_PAGES_PART: i64 = 20;
 
@@ -211,7 +216,7 @@ impl SqliteStore {
                 break;
             }
             free_before = free;
-            write!(self, "vacuum", (), |work| work.run(sql!("vacuum_step")))?;
+            write!(self, "vacuum", (), |work| work.vacuum())?;
         }
         Ok(())
     }
@@ -315,6 +320,17 @@ impl Work<'_> {
             .fetch_optional(&mut *self.connection)
             .await?;
         Ok(leased.map(Token))
+    }
+
+    /// Gives free pages back to the file system for a short time.
+    async fn vacuum(&mut self) -> Result<()> {
+        for _ in 0..VACUUM_RUNS_MAX {
+            self.run(sql!("vacuum_step")).await?;
+            if self.held_for() >= HOLD_MAX {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Records how far a search has come, and the departure of what it has found.

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, atomic::AtomicUsize},
+    time::{Duration, Instant},
 };
 
 use consign_kernel::{NewMessage, QueueName, Receipt, Result};
@@ -189,6 +190,12 @@ impl SqliteStore {
         self.inner.writer.run(attempted, operation).await
     }
 
+    /// How long a transaction of this store held the write lock at most, its commit included, since this
+    /// was called last. Other writers wait for as long.
+    pub fn take_longest_hold(&self) -> Duration {
+        self.inner.writer.take_longest_hold()
+    }
+
     /// Takes the write lock in a transaction of the caller's own.
     pub async fn lock_for_write(&self, connection: &mut SqliteConnection) -> sqlx::Result<()> {
         let locked = sqlx::query(sql!("write_lock")).execute(connection).await;
@@ -204,7 +211,7 @@ impl SqliteStore {
         let Inner {
             clock, components, ..
         } = &*self.inner;
-        Work::new(connection, woken, clock, components, true)
+        Work::new(connection, woken, clock, components, Some(Instant::now()))
     }
 
     /// The time by the clock of the store.

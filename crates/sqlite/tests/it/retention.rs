@@ -136,7 +136,8 @@ async fn nothing_that_came_back_is_removed() {
     let maintenance = maintenance(&bench).await;
     let dead = dead(&bench, 2_500).await;
     let departure = leaving(&maintenance, 2_500).await;
-    assert_eq!(removed_by(&maintenance, &departure).await, 1_000);
+    let removed = removed_by(&maintenance, &departure).await;
+    assert!((100..=1_000).contains(&removed), "{removed}");
     let back = [dead[1_000], dead[2_499]];
     let by = By::new("ada", "the receiver is back");
     // By a clock that was set back, this happened before the departure.
@@ -145,7 +146,7 @@ async fn nothing_that_came_back_is_removed() {
     bench.clock.advance(SignedDuration::from_secs(6));
     let shown = dead[1_500];
     bench.store.reveal(shown, &by).await.unwrap();
-    assert_eq!(maintenance.depart(&departure).await, 1_497);
+    assert_eq!(maintenance.depart(&departure).await, 2_497 - removed);
     assert_eq!(drain(&bench.store, 10).await, back);
     let left = bench.store.explain(shown).await.unwrap().unwrap();
     assert_eq!(left.state.kind(), StateKind::Dead);
@@ -164,13 +165,14 @@ async fn nothing_that_finished_meanwhile_is_removed() {
     bench.store.hold(&[held], &by).await.unwrap();
     bench.clock.advance(SignedDuration::from_secs(10));
     let departure = leaving(&maintenance, 1_050).await;
-    assert_eq!(removed_by(&maintenance, &departure).await, 1_000);
+    let removed = removed_by(&maintenance, &departure).await;
+    assert!((100..=1_000).contains(&removed), "{removed}");
     bench.clock.advance(SignedDuration::from_secs(-5));
     bench.store.unhold(&[held], &by).await.unwrap();
     assert_eq!(drain(&bench.store, 10).await, [held]);
     let shown = dead_before[1_020];
     bench.store.reveal(shown, &by).await.unwrap();
-    assert_eq!(maintenance.depart(&departure).await, 49);
+    assert_eq!(maintenance.depart(&departure).await, 1_049 - removed);
     for id in [held, shown] {
         assert!(bench.store.explain(id).await.unwrap().is_some());
     }
@@ -203,7 +205,7 @@ async fn every_window_is_found() {
     assert!(bench.store.explain(early).await.unwrap().is_none());
     let mut connection = bench.connect().await;
     let windows = number(&mut connection, "SELECT count(*) FROM departure").await;
-    assert_eq!(windows, 4, "of 10,000 ids");
+    assert!(windows >= 4, "of at most 10,000 ids: {windows}");
 }
 
 /// Runs statements that must all be refused.
