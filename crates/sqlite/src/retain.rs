@@ -47,8 +47,6 @@ const SIZE_WINDOWS_MAX: usize = 10 * WINDOWS_MAX;
 const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Keys that one call forgets: the write lock is held meanwhile.
 const KEYS_MAX: u32 = 5_000;
-/// A step does no more after it has held the write lock for so long: others wait for it.
-const HOLD_MAX: Duration = Duration::from_millis(20);
 /// Transactions that return pages, in one call.
 const VACUUM_STEPS_MAX: usize = 64;
 /// How often each of them runs `vacuum_step.sql`.
@@ -120,7 +118,8 @@ impl Retain for SqliteStore {
         token: Token,
         id: DepartureId,
     ) -> consign_kernel::Result<Step<Progress>> {
-        let step = write!(self, "depart", (), |work| work.depart(token, id))?;
+        let hold_max = self.inner.hold_max;
+        let step = write!(self, "depart", (), |work| work.depart(token, id, hold_max))?;
         kill_at("depart_committed");
         if let Step::Done(Progress { is_over: true, .. }) = step {
             self.vacuum().await?;
@@ -191,7 +190,8 @@ impl SqliteStore {
             if search.is_over || found.is_some() {
                 break;
             }
-            found = snapshot!(self, "begin a departure", |tx| search.next(&mut tx))?;
+            found = snapshot!(self, "begin a departure", |tx| search
+                .next(&mut tx, self.inner.hold_max))?;
         }
         let Search {
             under_way, cursor, ..
@@ -208,6 +208,7 @@ impl SqliteStore {
 
     /// Gives free pages back to the file system, step by step: others write in between.
     async fn vacuum(&self) -> consign_kernel::Result<()> {
+        let hold_max = self.inner.hold_max;
         let mut free_before = i64::MAX;
         for _ in 0..VACUUM_STEPS_MAX {
             let (free, pages) = snapshot!(self, "count the free pages", |tx| free_pages(&mut tx))?;
@@ -216,7 +217,7 @@ impl SqliteStore {
                 break;
             }
             free_before = free;
-            write!(self, "vacuum", (), |work| work.vacuum())?;
+            write!(self, "vacuum", (), |work| work.vacuum(hold_max))?;
         }
         Ok(())
     }
@@ -266,7 +267,11 @@ impl<'s> Search<'s> {
     }
 
     /// Looks at the next window; returns it if messages of it may leave.
-    async fn next(&mut self, connection: &mut SqliteConnection) -> Result<Option<Window>> {
+    async fn next(
+        &mut self,
+        connection: &mut SqliteConnection,
+        read_max: Duration,
+    ) -> Result<Option<Window>> {
         let next: Option<(i64, i64)> = sqlx::query_as(sql!("message_next"))
             .bind(self.cursor)
             .fetch_optional(&mut *connection)
@@ -280,7 +285,7 @@ impl<'s> Search<'s> {
             at: self.at,
             components: self.components,
         };
-        let window = Window::read(connection, first, terms).await?;
+        let window = Window::read(connection, first, terms, read_max).await?;
         self.cursor = window.last;
         self.is_over = self.has_wrapped && self.cursor >= self.start;
         let latest = self.cutoffs.values().filter_map(Cutoffs::latest).max();
@@ -323,10 +328,10 @@ impl Work<'_> {
     }
 
     /// Gives free pages back to the file system for a short time.
-    async fn vacuum(&mut self) -> Result<()> {
+    async fn vacuum(&mut self, hold_max: Duration) -> Result<()> {
         for _ in 0..VACUUM_RUNS_MAX {
             self.run(sql!("vacuum_step")).await?;
-            if self.held_for() >= HOLD_MAX {
+            if self.held_for() >= hold_max {
                 break;
             }
         }

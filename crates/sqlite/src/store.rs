@@ -39,6 +39,8 @@ pub(crate) struct Inner {
     pub(crate) components: Components,
     /// How many messages or attempts a page of a list walks over.
     pub(crate) list_walk_max: u32,
+    /// How long a step of the maintenance holds the write lock.
+    pub(crate) hold_max: Duration,
     /// Messages per batch in the last claim: how many batches the next one reads at first.
     pub(crate) batch_length: AtomicUsize,
 }
@@ -152,6 +154,7 @@ impl SqliteStore {
                 clock: options.clock.clone(),
                 components: options.components.clone(),
                 list_walk_max: options.list_walk_max,
+                hold_max: options.hold_max,
                 batch_length: AtomicUsize::new(1),
             }),
         })

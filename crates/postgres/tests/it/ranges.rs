@@ -245,6 +245,34 @@ async fn a_held_snapshot_delays_a_departure() {
     assert_eq!(leave(&store, token).await, 2);
 }
 
+/// What stayed leaves when a tenth of it may, or an hour after the last replacement: not one by one.
+#[tokio::test]
+async fn what_stayed_leaves_together() {
+    let (database, store, _) = delivered(2).await;
+    let queue: consign_kernel::QueueName = "default".parse().unwrap();
+    let message = NewMessage::new(queue.clone(), json!(1));
+    store.enqueue(&vec![message; 20]).await.unwrap();
+    let token = token(&store).await;
+    assert_eq!(leave(&store, token).await, 2);
+    let deliver_one = async || {
+        let lease = store.claim(&Claim::new(queue.clone(), "w", 1)).await;
+        let lease = lease.unwrap().unwrap();
+        let report = Report::delivered(lease.messages[0].message.id);
+        store.settle(lease.token, &[report]).await.unwrap();
+    };
+    deliver_one().await;
+    assert_eq!(leave(&store, token).await, 0, "one of twenty");
+    deliver_one().await;
+    assert_eq!(leave(&store, token).await, 2, "two of twenty");
+    deliver_one().await;
+    assert_eq!(leave(&store, token).await, 0, "one of eighteen");
+    let mut owner = PgConnection::connect(database.url()).await.unwrap();
+    let hour = "UPDATE consign.range SET created_at = created_at - interval '1 hour'";
+    assert_eq!(sqlstate(&mut owner, hour).await, None);
+    assert_eq!(leave(&store, token).await, 1, "after an hour");
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
 /// A transaction with a snapshot from before everything that leaves has left; it holds no lock.
 async fn old_snapshot(database: &TestDatabase) -> PgConnection {
     let mut old = PgConnection::connect(database.url()).await.unwrap();

@@ -1,6 +1,6 @@
 //! The steps of a departure: it is checked once, then removes its messages, slice by slice.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use consign_failpoint::kill_at;
 use consign_kernel::{
@@ -9,7 +9,7 @@ use consign_kernel::{
 };
 
 use super::{
-    Gone, HOLD_MAX, owner,
+    Gone, owner,
     window::{self, DepartureRow, Leaving, fingerprint_of},
 };
 use crate::{
@@ -69,7 +69,12 @@ impl Room {
 
 impl Work<'_> {
     /// Takes the next step of a departure.
-    pub(super) async fn depart(&mut self, token: Token, id: DepartureId) -> Result<Step<Progress>> {
+    pub(super) async fn depart(
+        &mut self,
+        token: Token,
+        id: DepartureId,
+        hold_max: Duration,
+    ) -> Result<Step<Progress>> {
         let Some(owner) = owner(self.connection, self.now, token).await? else {
             return Ok(Step::Refused(Refusal::LeaseLost));
         };
@@ -89,7 +94,7 @@ impl Work<'_> {
             DepartureState::Open | DepartureState::Archived => {
                 self.start_leaving(&owner, &row).await
             }
-            DepartureState::Leaving => self.remove_slices(&row).await,
+            DepartureState::Leaving => self.remove_slices(&row, hold_max).await,
         }
     }
 
@@ -126,7 +131,11 @@ impl Work<'_> {
     }
 
     /// Removes the next messages, until the write lock was held for long enough.
-    async fn remove_slices(&mut self, row: &DepartureRow) -> Result<Step<Progress>> {
+    async fn remove_slices(
+        &mut self,
+        row: &DepartureRow,
+        hold_max: Duration,
+    ) -> Result<Step<Progress>> {
         let fixed = self.fixed(row.departure.id).await?;
         let (mut cursor, mut removed, mut is_over) = (row.cursor, 0, false);
         let mut room = Room::new();
@@ -137,7 +146,7 @@ impl Work<'_> {
             }
             removed += slice.leaving.len() as u64;
             (cursor, is_over) = (slice.last, slice.is_end);
-            if is_over || room.is_full() || self.held_for() >= HOLD_MAX {
+            if is_over || room.is_full() || self.held_for() >= hold_max {
                 break;
             }
         }

@@ -22,9 +22,6 @@ use crate::{
 const WINDOW_IDS: i64 = 10_000;
 /// Ids that are read at a time.
 const PART_IDS: i64 = 1_000;
-/// A window ends with the part after which reading it has taken so long: its messages are read again while
-/// the write lock is held.
-const READ_MAX: Duration = Duration::from_millis(15);
 
 /// Messages that leave, by id, with their queues.
 pub(super) type Leaving = Vec<(QueueName, Finished)>;
@@ -68,11 +65,13 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The window that begins with an id, and what of it may leave.
+    /// The window that begins with an id, and what of it may leave. It ends with the part after which
+    /// reading it has taken `read_max`: its messages are read again while the write lock is held.
     pub(super) async fn read(
         connection: &mut SqliteConnection,
         first: i64,
         terms: Terms<'_>,
+        read_max: Duration,
     ) -> Result<Self> {
         let mut window = Self {
             first,
@@ -84,10 +83,12 @@ impl Window {
         };
         let end = first.saturating_add(WINDOW_IDS - 1);
         let started = Instant::now();
-        while window.last < end && started.elapsed() < READ_MAX {
+        loop {
             window.extend(connection, end, terms).await?;
+            if window.last >= end || started.elapsed() >= read_max {
+                return Ok(window);
+            }
         }
-        Ok(window)
     }
 
     /// Adds the next ids, at most up to `end`.
