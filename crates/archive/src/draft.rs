@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use consign_failpoint::kill_at;
 use zstd::stream::write::Encoder;
 
 use crate::{
@@ -94,6 +95,7 @@ impl Draft {
         let draft = archive.path(Name::DataDraft { range, generation });
         let finished = encoder.finish().map_err(Error::io("write", &draft))?;
         finished.file.sync()?;
+        kill_at("archive_written");
         let manifest = Manifest {
             format: FORMAT,
             first: range.first,
@@ -122,11 +124,14 @@ impl Draft {
         leftovers.data = Some(data);
         disk::sync_folder(archive.folder())?;
 
+        kill_at("archive_renamed");
+
         // From here on the data file may be current, whatever the rename reports.
         leftovers.keep();
         disk::rename(&manifest_draft, &archive.path(manifest.name()))?;
         disk::sync_folder(archive.folder())?;
 
+        kill_at("archive_committed");
         if let Some(earlier) = earlier {
             disk::remove(&archive.path(&earlier.file))?;
             disk::sync_folder(archive.folder())?;

@@ -107,5 +107,23 @@ CREATE FUNCTION consign.greatest_id(p_ids bigint[]) RETURNS bigint
     AS $$ BEGIN RETURN (SELECT max(u) FROM unnest(p_ids) u); END $$;
 REVOKE ALL ON FUNCTION consign.greatest_id(bigint[]) FROM PUBLIC;
 
+-- Rejects a transaction (40001) whose snapshot is older than the replacement of a range that has one of these ids. What stayed
+-- in the range was copied, and the snapshot does not see the copies. Called after the rows were read: from then on the
+-- transaction's lock keeps ranges from being replaced. The snapshot's ranges are compared with the catalog, which functions
+-- read as it is now.
+CREATE FUNCTION consign.require_current_ranges(p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM consign.range r
+                   WHERE EXISTS (SELECT FROM unnest(p_ids) u WHERE u >= r.first AND u < r.until)
+                       AND pg_partition_root(to_regclass('consign.message_' || r.number)) IS DISTINCT FROM 'consign.message'::regclass)
+    THEN
+        RAISE EXCEPTION 'could not serialize access: a range of messages was replaced after the snapshot of this transaction was taken'
+            USING ERRCODE = '40001', HINT = 'Repeat the transaction.';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.require_current_ranges(bigint[]) FROM PUBLIC;
+
 SELECT consign.make_range(-9223372036854775808, 1000001);
 SELECT consign.make_range(1000001, 9223372036854775807);

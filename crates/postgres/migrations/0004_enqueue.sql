@@ -309,6 +309,9 @@ BEGIN
                coalesce(consign.state_of(m.holder), CASE WHEN m.died THEN 'dead' ELSE 'delivered' END)
         FROM unnest(v_ids, coalesce(v_holders, v_ids), v_died) WITH ORDINALITY AS m (id, holder, died, ord)
         ORDER BY m.ord;
+    IF v_holders IS NOT NULL AND current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM consign.require_current_ranges(v_holders);
+    END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.enqueue_numbered(text, bigint[], jsonb[], text[], text[], jsonb[], interval, interval[], int[], bigint[], boolean) FROM PUBLIC;
 

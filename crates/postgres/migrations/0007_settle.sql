@@ -188,6 +188,7 @@ BEGIN
             RETURN QUERY SELECT * FROM consign.recorded(p_token, p_ids, false);
             RETURN;
         END IF;
+        PERFORM consign.require_current_ranges(p_ids);
         v_lease := consign.live_lease(p_token);
         PERFORM consign.require_in_lease(v_lease, ARRAY(SELECT u FROM unnest(p_ids) u WHERE NOT u = ANY (v_earlier)));
     END IF;
@@ -204,6 +205,10 @@ BEGIN
                       WITH ORDINALITY AS r (id, outcome, code, detail, result, delay, ord)
                   WHERE v_earlier IS NULL OR NOT r.id = ANY (v_earlier)) f
         WHERE f.ids IS NOT NULL;
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        -- The groups of these messages, and what a hook read of them.
+        PERFORM consign.require_current_ranges(p_ids);
+    END IF;
     RETURN QUERY SELECT * FROM consign.recorded(p_token, p_ids, true);
 END $$;
 REVOKE ALL ON FUNCTION consign.settle(uuid, bigint[], text[], text[], text[], jsonb[], interval[]) FROM PUBLIC;
@@ -277,6 +282,10 @@ BEGIN
     SELECT array_agg(message_id) INTO v_kept FROM kept;
     IF v_kept IS NOT NULL THEN
         PERFORM consign.call_hooks('late', v_kept, p_token);
+    END IF;
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        -- The attempts that say what the token held.
+        PERFORM consign.require_current_ranges(p_ids);
     END IF;
     RETURN ARRAY(SELECT u.id FROM unnest(p_ids) WITH ORDINALITY AS u (id, ord)
         WHERE EXISTS (SELECT FROM consign.late l WHERE l.message_id = u.id AND l.token = p_token

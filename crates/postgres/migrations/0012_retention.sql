@@ -303,6 +303,9 @@ BEGIN
             END IF;
             UPDATE consign.range r SET stay = v_stay WHERE r.number = v_range.number AND r.stay IS DISTINCT FROM v_stay;
             CONTINUE WHEN v_found.messages = 0 OR cardinality(v_found.stay) > v_stay_max;
+            -- What stayed has times of its own. Replacing the range for every one of them would lock everyone out each time.
+            CONTINUE WHEN v_range.is_rest AND NOT p_by_size AND v_range.created_at > v_now - interval '1 hour'
+                AND v_found.messages * 10 < v_found.messages + cardinality(v_found.stay);
             INSERT INTO consign.departure (first, until, at, cutoffs, by_size, messages, died, late, erased, audit, stay_ids, counts,
                                            must_archive, state)
                 VALUES (v_first, v_range.until, v_now, v_cutoffs, p_by_size, v_found.messages, v_found.died, v_found.late, v_found.erased, v_found.audit,

@@ -27,6 +27,18 @@ impl PostgresStore {
             .execute(&mut *tx)
             .await
             .map_err(failed)?;
+        // The snapshot must not be older than the last replacement of a range, so the lock that
+        // replacements wait for comes first. A login that may not read messages makes no check of them.
+        let mut savepoint = tx.begin().await.map_err(failed)?;
+        let locked = sqlx::raw_sql("LOCK TABLE ONLY consign.message IN ACCESS SHARE MODE")
+            .execute(&mut *savepoint)
+            .await
+            .map_err(failed);
+        match locked {
+            Ok(_) => savepoint.commit().await.map_err(failed)?,
+            Err(Error::Forbidden { .. }) => savepoint.rollback().await.map_err(failed)?,
+            Err(error) => return Err(error),
+        }
         let (mut findings, mut refused) = (Vec::new(), Vec::new());
         let apps = self.components.iter().flat_map(|app| app.checks);
         for (about, check) in CHECKS.iter().chain(apps) {

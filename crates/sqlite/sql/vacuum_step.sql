@@ -1,2 +1,2 @@
--- Gives up to 256 free pages, 1 MiB, back to the file system, in a file that was created with auto_vacuum = INCREMENTAL.
-PRAGMA incremental_vacuum(256)
+-- Gives up to 32 free pages, 128 KiB, back to the file system, in a file that was created with auto_vacuum = INCREMENTAL.
+PRAGMA incremental_vacuum(32)

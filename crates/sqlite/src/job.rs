@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     future::{Future, poll_fn},
     pin::Pin,
+    time::{Duration, Instant},
 };
 
 use consign_kernel::{Error, QueueName};
@@ -33,7 +34,8 @@ pub struct Work<'c> {
     clock: &'c Clock,
     /// The hooks of apps.
     pub(crate) components: &'c Components,
-    has_begun: bool,
+    /// When the transaction got the write lock.
+    begun_at: Option<Instant>,
 }
 
 impl<'c> Work<'c> {
@@ -42,7 +44,7 @@ impl<'c> Work<'c> {
         woken: &'c mut BTreeSet<QueueName>,
         clock: &'c Clock,
         components: &'c Components,
-        has_begun: bool,
+        begun_at: Option<Instant>,
     ) -> Self {
         Self {
             now: clock.now(),
@@ -50,18 +52,23 @@ impl<'c> Work<'c> {
             woken,
             clock,
             components,
-            has_begun,
+            begun_at,
         }
     }
 
-    /// Whether the transaction has begun.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.has_begun
+    /// When the transaction got the write lock; none before it has begun.
+    pub(crate) fn begun_at(&self) -> Option<Instant> {
+        self.begun_at
+    }
+
+    /// How long the transaction has held the write lock so far.
+    pub(crate) fn held_for(&self) -> Duration {
+        self.begun_at.map_or(Duration::ZERO, |at| at.elapsed())
     }
 
     /// Begins the transaction unless an earlier job of the same one has.
     pub async fn open(&mut self) -> Result<()> {
-        if !self.has_begun {
+        if self.begun_at.is_none() {
             sqlx::query(sql!("begin"))
                 .execute(&mut *self.connection)
                 .await?;
@@ -77,7 +84,7 @@ impl<'c> Work<'c> {
         [with_begin, without]: [&'static str; 2],
         arguments: SqliteArguments,
     ) -> Result<Vec<Vec<SqliteRow>>> {
-        if self.has_begun {
+        if self.begun_at.is_some() {
             return self.rows_of(without, arguments).await;
         }
         let mut answers = self.rows_of(with_begin, arguments).await?;
@@ -116,7 +123,7 @@ impl<'c> Work<'c> {
 
     /// Waiting for the lock may have taken long: the time that counts is the time from here.
     fn opened(&mut self) {
-        self.has_begun = true;
+        self.begun_at = Some(Instant::now());
         self.now = self.clock.now();
     }
 }

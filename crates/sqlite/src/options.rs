@@ -41,6 +41,7 @@ pub struct SqliteOptions {
     pub(crate) readers: u32,
     pub(crate) poll_interval: Duration,
     pub(crate) list_walk_max: u32,
+    pub(crate) hold_max: Duration,
     pub(crate) components: Components,
 }
 
@@ -67,6 +68,7 @@ impl SqliteOptions {
             readers: 4,
             poll_interval: Duration::from_millis(100),
             list_walk_max: 10_000,
+            hold_max: Duration::from_millis(20),
             components: Components::default(),
         })
     }
@@ -100,6 +102,12 @@ impl SqliteOptions {
             poll_interval: poll_interval.max(Duration::from_millis(1)),
             ..self
         }
+    }
+
+    /// How long a step of the maintenance holds the write lock before it ends; 20 ms by default. What it
+    /// is doing at that time, and the commit, come on top.
+    pub fn hold_max(self, hold_max: Duration) -> Self {
+        Self { hold_max, ..self }
     }
 
     /// How many messages or attempts one page of a list walks over, at most; 10,000 by default.

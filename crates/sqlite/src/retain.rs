@@ -1,7 +1,8 @@
 //! Retention: finished messages leave, a window of ids at a time.
 //!
 //! What may leave is looked for on the connections that read. The write lock is held for short steps
-//! only: recording a departure, checking it, and removing up to 1,000 messages of it at a time.
+//! only: recording a departure, checking it, removing messages of it, returning pages. Each ends when it
+//! has held the lock for a while; how much it does until then depends on the machine.
 
 mod depart;
 mod growth;
@@ -46,8 +47,10 @@ const SIZE_WINDOWS_MAX: usize = 10 * WINDOWS_MAX;
 const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Keys that one call forgets: the write lock is held meanwhile.
 const KEYS_MAX: u32 = 5_000;
-/// Steps of `vacuum_step.sql` in one call.
+/// Transactions that return pages, in one call.
 const VACUUM_STEPS_MAX: usize = 64;
+/// How often each of them runs `vacuum_step.sql`.
+const VACUUM_RUNS_MAX: usize = 8;
 /// One of so many pages stays free: new messages use it, and moving pages for them would be in vain.
 const FREE_PAGES_PART: i64 = 20;
 
@@ -115,7 +118,8 @@ impl Retain for SqliteStore {
         token: Token,
         id: DepartureId,
     ) -> consign_kernel::Result<Step<Progress>> {
-        let step = write!(self, "depart", (), |work| work.depart(token, id))?;
+        let hold_max = self.inner.hold_max;
+        let step = write!(self, "depart", (), |work| work.depart(token, id, hold_max))?;
         kill_at("depart_committed");
         if let Step::Done(Progress { is_over: true, .. }) = step {
             self.vacuum().await?;
@@ -186,7 +190,8 @@ impl SqliteStore {
             if search.is_over || found.is_some() {
                 break;
             }
-            found = snapshot!(self, "begin a departure", |tx| search.next(&mut tx))?;
+            found = snapshot!(self, "begin a departure", |tx| search
+                .next(&mut tx, self.inner.hold_max))?;
         }
         let Search {
             under_way, cursor, ..
@@ -203,6 +208,7 @@ impl SqliteStore {
 
     /// Gives free pages back to the file system, step by step: others write in between.
     async fn vacuum(&self) -> consign_kernel::Result<()> {
+        let hold_max = self.inner.hold_max;
         let mut free_before = i64::MAX;
         for _ in 0..VACUUM_STEPS_MAX {
             let (free, pages) = snapshot!(self, "count the free pages", |tx| free_pages(&mut tx))?;
@@ -211,7 +217,7 @@ impl SqliteStore {
                 break;
             }
             free_before = free;
-            write!(self, "vacuum", (), |work| work.run(sql!("vacuum_step")))?;
+            write!(self, "vacuum", (), |work| work.vacuum(hold_max))?;
         }
         Ok(())
     }
@@ -261,7 +267,11 @@ impl<'s> Search<'s> {
     }
 
     /// Looks at the next window; returns it if messages of it may leave.
-    async fn next(&mut self, connection: &mut SqliteConnection) -> Result<Option<Window>> {
+    async fn next(
+        &mut self,
+        connection: &mut SqliteConnection,
+        read_max: Duration,
+    ) -> Result<Option<Window>> {
         let next: Option<(i64, i64)> = sqlx::query_as(sql!("message_next"))
             .bind(self.cursor)
             .fetch_optional(&mut *connection)
@@ -275,7 +285,7 @@ impl<'s> Search<'s> {
             at: self.at,
             components: self.components,
         };
-        let window = Window::read(connection, first, terms).await?;
+        let window = Window::read(connection, first, terms, read_max).await?;
         self.cursor = window.last;
         self.is_over = self.has_wrapped && self.cursor >= self.start;
         let latest = self.cutoffs.values().filter_map(Cutoffs::latest).max();
@@ -315,6 +325,17 @@ impl Work<'_> {
             .fetch_optional(&mut *self.connection)
             .await?;
         Ok(leased.map(Token))
+    }
+
+    /// Gives free pages back to the file system for a short time.
+    async fn vacuum(&mut self, hold_max: Duration) -> Result<()> {
+        for _ in 0..VACUUM_RUNS_MAX {
+            self.run(sql!("vacuum_step")).await?;
+            if self.held_for() >= hold_max {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Records how far a search has come, and the departure of what it has found.

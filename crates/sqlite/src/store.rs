@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, atomic::AtomicUsize},
+    time::{Duration, Instant},
 };
 
 use consign_kernel::{NewMessage, QueueName, Receipt, Result};
@@ -38,6 +39,8 @@ pub(crate) struct Inner {
     pub(crate) components: Components,
     /// How many messages or attempts a page of a list walks over.
     pub(crate) list_walk_max: u32,
+    /// How long a step of the maintenance holds the write lock.
+    pub(crate) hold_max: Duration,
     /// Messages per batch in the last claim: how many batches the next one reads at first.
     pub(crate) batch_length: AtomicUsize,
 }
@@ -151,6 +154,7 @@ impl SqliteStore {
                 clock: options.clock.clone(),
                 components: options.components.clone(),
                 list_walk_max: options.list_walk_max,
+                hold_max: options.hold_max,
                 batch_length: AtomicUsize::new(1),
             }),
         })
@@ -189,6 +193,12 @@ impl SqliteStore {
         self.inner.writer.run(attempted, operation).await
     }
 
+    /// How long a transaction of this store held the write lock at most, its commit included, since this
+    /// was called last. Other writers wait for as long.
+    pub fn take_longest_hold(&self) -> Duration {
+        self.inner.writer.take_longest_hold()
+    }
+
     /// Takes the write lock in a transaction of the caller's own.
     pub async fn lock_for_write(&self, connection: &mut SqliteConnection) -> sqlx::Result<()> {
         let locked = sqlx::query(sql!("write_lock")).execute(connection).await;
@@ -204,7 +214,7 @@ impl SqliteStore {
         let Inner {
             clock, components, ..
         } = &*self.inner;
-        Work::new(connection, woken, clock, components, true)
+        Work::new(connection, woken, clock, components, Some(Instant::now()))
     }
 
     /// The time by the clock of the store.

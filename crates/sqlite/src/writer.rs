@@ -12,8 +12,12 @@
 use std::{
     collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
+    time::{Duration, Instant},
 };
 
 use consign_failpoint::kill_at;
@@ -38,6 +42,7 @@ const GROUP_MAX: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Writer {
     jobs: UnboundedSender<Command>,
+    longest_hold_us: Arc<AtomicU64>,
 }
 
 enum Command {
@@ -49,7 +54,9 @@ impl Writer {
     /// Starts the thread. It ends when the writer is dropped and its jobs are done.
     pub(crate) fn start(options: &SqliteOptions, waiters: Arc<Waiters>) -> std::io::Result<Self> {
         let (jobs, commands) = unbounded_channel();
+        let longest_hold_us = Arc::new(AtomicU64::new(0));
         let driver = Driver {
+            longest_hold_us: Arc::clone(&longest_hold_us),
             options: options.clone(),
             clock: options.clock.clone(),
             waiters,
@@ -59,7 +66,14 @@ impl Writer {
         thread::Builder::new()
             .name("consign-sqlite-writer".to_owned())
             .spawn(move || driver.serve(&runtime, commands))?;
-        Ok(Self { jobs })
+        Ok(Self {
+            jobs,
+            longest_hold_us,
+        })
+    }
+
+    pub(crate) fn take_longest_hold(&self) -> Duration {
+        Duration::from_micros(self.longest_hold_us.swap(0, Ordering::Relaxed))
     }
 
     /// Runs an operation as one write transaction, or as part of one, and answers once it is
@@ -94,6 +108,7 @@ struct Driver {
     options: SqliteOptions,
     clock: Clock,
     waiters: Arc<Waiters>,
+    longest_hold_us: Arc<AtomicU64>,
     /// None before the first job, and after a failure that leaves its state in doubt.
     connection: Option<SqliteConnection>,
 }
@@ -163,7 +178,7 @@ impl Driver {
             }
         };
         let mut woken = BTreeSet::new();
-        let mut has_begun = false;
+        let mut begun_at: Option<Instant> = None;
         for index in 0..group.len() {
             let changes = changes_in_tests(&mut connection).await;
             let mut work = Work::new(
@@ -171,10 +186,10 @@ impl Driver {
                 &mut woken,
                 &self.clock,
                 &self.options.components,
-                has_begun,
+                begun_at,
             );
             let ran = group[index].run(&mut work).await;
-            has_begun = work.has_begun();
+            begun_at = work.begun_at();
             match ran {
                 JobEnd::Done => {}
                 // The transaction of the group is committed with what this job did in it.
@@ -185,7 +200,9 @@ impl Driver {
                     group[index].attempted()
                 ),
                 // The one error that is certain to be of the BEGIN, which all of them share.
-                JobEnd::Failed(Failure::Database(error)) if !has_begun && is_busy(&error) => {
+                JobEnd::Failed(Failure::Database(error))
+                    if begun_at.is_none() && is_busy(&error) =>
+                {
                     self.connection = Some(connection);
                     answer_all(group, error, from_shared);
                     return Ok(());
@@ -198,9 +215,13 @@ impl Driver {
         }
         let attempted = group[0].attempted();
         kill_before_commit(attempted);
-        if has_begun && let Err(error) = sqlx::query("COMMIT").execute(&mut connection).await {
-            answer_all(group, error, from_commit);
-            return Ok(());
+        if let Some(begun_at) = begun_at {
+            if let Err(error) = sqlx::query("COMMIT").execute(&mut connection).await {
+                answer_all(group, error, from_commit);
+                return Ok(());
+            }
+            let held_us = begun_at.elapsed().as_micros() as u64;
+            self.longest_hold_us.fetch_max(held_us, Ordering::Relaxed);
         }
         self.connection = Some(connection);
         self.waiters.wake(&woken);

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args};
 use consign_archive::{Archive, ErasedBy};
+use consign_failpoint::kill_at;
 use consign_kernel::{
     By, ErasureAnswer, ErasureResult, ErasureTarget, Filter, MessageId, PAGE_ENTRIES_MAX,
     QueueName, Store,
@@ -80,10 +81,13 @@ impl Erase {
         let by = self.by.by("");
         // The database first: what leaves it from now on is archived without its content.
         let results = erase(&*store, &target, &by).await?;
+        kill_at("erase_before_archive");
         let wanted = in_archive(&results, archived);
+        // Also where nothing is wanted: a killed command may have left the old file of what it erased,
+        // and an erased message has no correlation id to be found by.
         let cleared = match &archive {
-            Some(archive) if !wanted.is_empty() => erase_archive(archive, wanted, &by).await?,
-            _ => Vec::new(),
+            Some(archive) => erase_archive(archive, wanted, &by).await?,
+            None => Vec::new(),
         };
         report(context.out, &results, &cleared)
     }

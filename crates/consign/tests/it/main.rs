@@ -14,6 +14,7 @@ mod erase;
 mod help;
 mod hot;
 mod http;
+mod leaving_kills;
 mod many_queues;
 mod memory;
 mod mistakes;

@@ -2,7 +2,7 @@
 //!
 //! Names of tests begin with the number of their scenario.
 
-mod fixture;
+pub(crate) mod fixture;
 mod kills;
 mod points;
 mod race;

@@ -5,6 +5,7 @@ use consign_testkit::eventually;
 use serde_json::json;
 
 use crate::{
+    deploy::read,
     http,
     service::{SOON, Service},
     support::{Consign, queue, work},
@@ -134,6 +135,11 @@ async fn status_shows_growth_totals_and_what_keeps_the_oldest() {
     assert_eq!(default["obstacle"]["reason"], "unfinished");
     assert_eq!(status["pass"]["end"], "done");
     let text = consign.run(["retention", "status"]).expect(0).stdout;
+    // The page has the same columns.
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let header = words(text.lines().next().unwrap());
+    let page = read("docs/retention.md");
+    assert!(page.lines().any(|line| words(line) == header), "{header}");
     assert!(
         text.contains("oldest of default: message 2 of queue default is ready since"),
         "{text}"

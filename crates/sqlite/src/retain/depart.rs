@@ -1,7 +1,8 @@
-//! The steps of a departure: it is checked once, then removes its messages a slice at a time.
+//! The steps of a departure: it is checked once, then removes its messages, slice by slice.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
+use consign_failpoint::kill_at;
 use consign_kernel::{
     DepartureId, DepartureState, MessageId, Progress, QueueName, Refusal, StateKind, Step, Token,
     plan::Finished,
@@ -17,12 +18,10 @@ use crate::{
     rows, sql,
 };
 
-/// Messages removed by one step.
-const SLICE_MESSAGES: usize = 1_000;
-/// And their bytes of payloads and headers: every page of a long payload is freed by itself.
-const SLICE_BYTES: i64 = 4 * 1024 * 1024;
-/// And their attempts, late results and audit entries.
-const SLICE_RECORDS: u64 = 5_000;
+/// Messages that one step looks at, if there is time.
+const STEP_MESSAGES: usize = 1_000;
+/// Messages after which it looks at the time.
+const SLICE_MESSAGES: usize = 100;
 
 /// The next messages of a window.
 struct Slice {
@@ -33,9 +32,49 @@ struct Slice {
     is_end: bool,
 }
 
+/// What a step may still remove.
+struct Room {
+    /// Bytes of payloads and headers: every page of a long payload is freed by itself.
+    bytes: i64,
+    /// Attempts, late results and audit entries.
+    records: i64,
+}
+
+impl Room {
+    fn new() -> Self {
+        Self {
+            bytes: 4 * 1024 * 1024,
+            records: 5_000,
+        }
+    }
+
+    /// Takes as many of these messages as there is room for; the first one always.
+    fn take(&mut self, leaving: &Leaving, sizes: &BTreeMap<i64, i64>) -> usize {
+        let mut count = 0;
+        for (_, finished) in leaving {
+            self.bytes -= sizes.get(&finished.id.0).copied().unwrap_or(0);
+            self.records -= finished.records as i64;
+            if self.is_full() && count > 0 {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes < 0 || self.records < 0
+    }
+}
+
 impl Work<'_> {
     /// Takes the next step of a departure.
-    pub(super) async fn depart(&mut self, token: Token, id: DepartureId) -> Result<Step<Progress>> {
+    pub(super) async fn depart(
+        &mut self,
+        token: Token,
+        id: DepartureId,
+        hold_max: Duration,
+    ) -> Result<Step<Progress>> {
         let Some(owner) = owner(self.connection, self.now, token).await? else {
             return Ok(Step::Refused(Refusal::LeaseLost));
         };
@@ -55,7 +94,7 @@ impl Work<'_> {
             DepartureState::Open | DepartureState::Archived => {
                 self.start_leaving(&owner, &row).await
             }
-            DepartureState::Leaving => self.remove_slice(&row).await,
+            DepartureState::Leaving => self.remove_slices(&row, hold_max).await,
         }
     }
 
@@ -91,44 +130,60 @@ impl Work<'_> {
         }))
     }
 
-    async fn remove_slice(&mut self, row: &DepartureRow) -> Result<Step<Progress>> {
-        let slice = self.next_slice(row).await?;
-        let removed = slice.leaving.len() as u64;
-        if removed > 0 {
-            self.remove(row.departure.id, &slice.leaving).await?;
+    /// Removes the next messages, until the write lock was held for long enough.
+    async fn remove_slices(
+        &mut self,
+        row: &DepartureRow,
+        hold_max: Duration,
+    ) -> Result<Step<Progress>> {
+        let fixed = self.fixed(row.departure.id).await?;
+        let (mut cursor, mut removed, mut is_over) = (row.cursor, 0, false);
+        let mut room = Room::new();
+        for _ in 0..STEP_MESSAGES / SLICE_MESSAGES {
+            let slice = self.next_slice(row, cursor, &fixed, &mut room).await?;
+            if !slice.leaving.is_empty() {
+                self.remove(row.departure.id, &slice.leaving).await?;
+            }
+            removed += slice.leaving.len() as u64;
+            (cursor, is_over) = (slice.last, slice.is_end);
+            if is_over || room.is_full() || self.held_for() >= hold_max {
+                break;
+            }
         }
         sqlx::query(sql!("departure_move"))
             .bind(row.departure.id.0)
-            .bind(slice.last)
+            .bind(cursor)
             .bind(removed as i64)
-            .bind(slice.is_end.then(|| rows::micros(self.now)))
+            .bind(is_over.then(|| rows::micros(self.now)))
             .execute(&mut *self.connection)
             .await?;
-        if slice.is_end {
+        if is_over {
             sqlx::query(sql!("departing_end"))
                 .bind(row.departure.id.0)
                 .execute(&mut *self.connection)
                 .await?;
         }
-        Ok(Step::Done(Progress {
-            removed,
-            is_over: slice.is_end,
-        }))
+        Ok(Step::Done(Progress { removed, is_over }))
     }
 
-    /// The next messages of a departure, as many as fit into a short transaction, and those of them
-    /// that may still leave.
-    async fn next_slice(&mut self, row: &DepartureRow) -> Result<Slice> {
+    /// The next messages of a departure after an id, and those of them that may still leave.
+    async fn next_slice(
+        &mut self,
+        row: &DepartureRow,
+        after: i64,
+        fixed: &BTreeMap<i64, u64>,
+        room: &mut Room,
+    ) -> Result<Slice> {
         let end = row.departure.last.0;
         let (ids, bytes): (String, String) = sqlx::query_as(sql!("message_slice"))
-            .bind(row.cursor)
+            .bind(after)
             .bind(end)
             .bind(SLICE_MESSAGES as i64 + 1)
             .fetch_one(&mut *self.connection)
             .await?;
         let what = || format!("departure {}", row.departure.id);
         let (mut ids, bytes) = (rows::numbers(&what, &ids)?, rows::numbers(&what, &bytes)?);
-        let is_end = ids.len() <= SLICE_MESSAGES;
+        let mut is_end = ids.len() <= SLICE_MESSAGES;
         ids.truncate(SLICE_MESSAGES);
         let (Some(first), Some(last)) = (ids.first(), ids.last()) else {
             return Ok(Slice {
@@ -138,28 +193,21 @@ impl Work<'_> {
             });
         };
         let sizes: BTreeMap<i64, i64> = ids.iter().copied().zip(bytes).collect();
-        let bounds = (*first, *last);
+        let (bounds, mut last) = ((*first, *last), *last);
         let mut leaving =
             window::leaving(self.connection, bounds, row.terms(self.components)).await?;
-        let fixed = self.fixed(row.departure.id).await?;
         leaving.retain(|(_, finished)| fixed.get(&finished.id.0) == Some(&finished.records));
-        match fitting(&leaving, &sizes) {
-            count if count < leaving.len() => {
-                leaving.truncate(count);
-                let last = leaving.last().map_or(end, |(_, finished)| finished.id.0);
-                let is_end = false;
-                Ok(Slice {
-                    last,
-                    leaving,
-                    is_end,
-                })
-            }
-            _ => Ok(Slice {
-                last: *last,
-                leaving,
-                is_end,
-            }),
+        let count = room.take(&leaving, &sizes);
+        if count < leaving.len() {
+            leaving.truncate(count);
+            is_end = false;
+            last = leaving.last().map_or(last, |(_, finished)| finished.id.0);
         }
+        Ok(Slice {
+            last,
+            leaving,
+            is_end,
+        })
     }
 
     /// The messages that a departure removes, and how much was recorded about each.
@@ -196,6 +244,7 @@ impl Work<'_> {
             gone.dead += u64::from(finished.state == StateKind::Dead);
         }
         self.count_gone(&gone).await?;
+        kill_at("depart_unfollowed");
         self.follow_departure(leaving).await
     }
 
@@ -250,15 +299,4 @@ impl Work<'_> {
             .await?;
         Ok(())
     }
-}
-
-/// How many of these messages fit into one step; one does always.
-fn fitting(leaving: &Leaving, sizes: &BTreeMap<i64, i64>) -> usize {
-    let (mut bytes, mut records) = (0, 0);
-    let fits = |(_, finished): &&(QueueName, Finished)| {
-        bytes += sizes.get(&finished.id.0).copied().unwrap_or(0);
-        records += finished.records;
-        bytes <= SLICE_BYTES && records <= SLICE_RECORDS
-    };
-    leaving.iter().take_while(fits).count().max(1)
 }

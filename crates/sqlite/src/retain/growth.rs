@@ -1,6 +1,6 @@
 //! The history of queues, and samples of it.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 use consign_kernel::{
     DatabaseSize, DepartureCause, Growth, MessageId, PassRecord, QueueHistory, QueueName,
@@ -98,7 +98,7 @@ async fn may_leave(
         let Some((first, _)) = next.filter(|_| !cutoffs.is_empty()) else {
             return Ok(counts);
         };
-        let window = Window::read(connection, first, terms).await?;
+        let window = Window::read(connection, first, terms, Duration::MAX).await?;
         for (queue, _) in window.leaving {
             *counts.entry(queue).or_default() += 1;
         }

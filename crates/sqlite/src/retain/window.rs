@@ -1,6 +1,9 @@
 //! Windows of ids: which of their messages leave, and the departures they become.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 use consign_kernel::{
     Departure, DepartureId, DepartureState, MessageId, QueueName, StateKind,
@@ -15,8 +18,10 @@ use crate::{
     rows, sql,
 };
 
-/// Ids of a window: its messages are checked while the write lock is held, for about 30 ms.
+/// Ids of a window, unless reading it takes too long.
 const WINDOW_IDS: i64 = 10_000;
+/// Ids that are read at a time.
+const PART_IDS: i64 = 1_000;
 
 /// Messages that leave, by id, with their queues.
 pub(super) type Leaving = Vec<(QueueName, Finished)>;
@@ -60,26 +65,50 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The window that begins with an id, and what of it may leave.
+    /// The window that begins with an id, and what of it may leave. It ends with the part after which
+    /// reading it has taken `read_max`: its messages are read again while the write lock is held.
     pub(super) async fn read(
         connection: &mut SqliteConnection,
         first: i64,
         terms: Terms<'_>,
+        read_max: Duration,
     ) -> Result<Self> {
-        let last = first.saturating_add(WINDOW_IDS - 1);
-        let messages = sqlx::query_scalar(sql!("message_count"))
-            .bind(first)
-            .bind(last)
-            .fetch_one(&mut *connection)
-            .await?;
-        Ok(Self {
+        let mut window = Self {
             first,
-            last,
+            last: first.saturating_sub(1),
             at: terms.at,
             cutoffs: terms.cutoffs.clone(),
-            messages,
-            leaving: leaving(connection, (first, last), terms).await?,
-        })
+            messages: 0,
+            leaving: Leaving::new(),
+        };
+        let end = first.saturating_add(WINDOW_IDS - 1);
+        let started = Instant::now();
+        loop {
+            window.extend(connection, end, terms).await?;
+            if window.last >= end || started.elapsed() >= read_max {
+                return Ok(window);
+            }
+        }
+    }
+
+    /// Adds the next ids, at most up to `end`.
+    async fn extend(
+        &mut self,
+        connection: &mut SqliteConnection,
+        end: i64,
+        terms: Terms<'_>,
+    ) -> Result<()> {
+        let first = self.last.saturating_add(1);
+        self.last = self.last.saturating_add(PART_IDS).min(end);
+        let messages: i64 = sqlx::query_scalar(sql!("message_count"))
+            .bind(first)
+            .bind(self.last)
+            .fetch_one(&mut *connection)
+            .await?;
+        self.messages += messages;
+        let more = leaving(connection, (first, self.last), terms).await?;
+        self.leaving.extend(more);
+        Ok(())
     }
 
     /// Records its departure, unless one is under way, which is returned then.

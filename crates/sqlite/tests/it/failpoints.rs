@@ -46,6 +46,7 @@ async fn a_victim() {
         return;
     };
     let options = SqliteOptions::new(path).unwrap();
+    let options = options.hold_max(Duration::from_secs(60));
     let store = SqliteStore::open(&options).await.unwrap();
     if let Ok(token) = std::env::var(TOKEN) {
         maintain(&store, Token(token.parse().unwrap())).await;

@@ -1,6 +1,6 @@
 //! Retention in a file: short steps, pages given back, and nothing removed by hand.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use consign_conformance::stage::Maintenance;
 use consign_kernel::{
@@ -127,6 +127,24 @@ async fn large_messages_leave_a_few_at_a_time() {
     }
     assert_eq!(removed, [4, 4, 2]);
     assert_eq!(maintenance.begin().await, None, "it is over");
+}
+
+/// Under a bound that is over at once, a window has a thousand ids, and a step removes a hundred messages.
+#[tokio::test]
+async fn steps_end_when_they_have_held_the_lock_for_long_enough() {
+    let bench = SqliteFixture::new(|options| options.hold_max(Duration::ZERO)).await;
+    keep(&bench, Some(0)).await;
+    let maintenance = maintenance(&bench).await;
+    dead(&bench, 1_250).await;
+    let departure = leaving(&maintenance, 1_000).await;
+    bench.store.take_longest_hold();
+    for step in 1..=10 {
+        assert_eq!(removed_by(&maintenance, &departure).await, 100, "{step}");
+    }
+    assert!(bench.store.take_longest_hold() > Duration::ZERO);
+    assert_eq!(bench.store.take_longest_hold(), Duration::ZERO);
+    assert_eq!(maintenance.leave().await, 250);
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
 }
 
 /// What an operator puts back while its departure removes others is not removed.

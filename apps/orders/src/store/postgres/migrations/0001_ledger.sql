@@ -192,6 +192,12 @@ BEGIN
             JOIN consign.idempo_ledger l ON l.client = o.client AND l.idempotency_key = o.key
             LEFT JOIN consign.idempo_conflict c ON c.client = l.client AND c.idempotency_key = l.idempotency_key
             ORDER BY o.ord;
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM consign.require_current_ranges(ARRAY(
+            SELECT l.outbox_id FROM unnest(p_clients, p_keys) AS o (client, key)
+                JOIN consign.idempo_ledger l ON l.client = o.client AND l.idempotency_key = o.key
+                WHERE l.status = 'accepted' AND l.outbox_id IS NOT NULL));
+    END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.known_orders(text[], text[], text[], bigint[], bigint[]) FROM PUBLIC;
 

@@ -251,6 +251,9 @@ BEGIN
             conflict := CASE WHEN FOUND THEN consign.payment_conflict(v_payment, v_body, v_new)
                              ELSE consign.former_payment_conflict(v_payment, v_new) END;
             state := consign.payment_state(v_payment.message_id);
+            IF current_setting('transaction_isolation') <> 'read committed' THEN
+                PERFORM consign.require_current_ranges(ARRAY[v_payment.message_id]);
+            END IF;
         END IF;
         RETURN NEXT;
     END LOOP;
