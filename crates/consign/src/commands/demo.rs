@@ -49,7 +49,14 @@ impl Demo {
         let address = Address::file(&folder.path().join("demo.db"));
         let apps = Apps::none(context.sources().registry);
         database::migrate(&address, &apps).await?;
-        let opened = database::open(&address, &apps, &Reach::for_a_command(), context.out).await?;
+        let opened = database::open(
+            &address,
+            &apps,
+            &Reach::for_a_command(),
+            Missing::Create,
+            context.out,
+        )
+        .await?;
         let mut story = SceneWriter::new(context.out);
         let played = play(&*opened.store, &mut story).await;
         if self.keep {

@@ -69,7 +69,8 @@ impl Opening<'_> {
         if self.migrate {
             database::migrate(self.address, &apps).await?;
         }
-        let opened = database::open(self.address, &apps, &self.reach, self.out).await?;
+        let opened = database::open(self.address, &apps, &self.reach, Missing::Create, self.out)
+            .await?;
         let changed = queues::put(&*opened.store, self.config, self.settings).await;
         let mut changed = changed.map_err(lacking)?;
         let mut left_out = Vec::new();
