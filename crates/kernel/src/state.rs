@@ -341,6 +341,10 @@ pub struct MessageSummary {
     pub state: StateKind,
     /// Attempts recorded so far.
     pub attempts: u32,
+    /// Why it is dead, for programs; none in another state.
+    pub code: Option<String>,
+    /// Why it is dead, for people.
+    pub detail: Option<String>,
     /// Whether its content was erased.
     pub erased: bool,
 }

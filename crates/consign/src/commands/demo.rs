@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use self::story::{SceneWriter, check};
 use crate::{
     context::Context,
-    database::{self, Address, Apps, Reach},
+    database::{self, Address, Apps, Missing, Reach},
     failure::{Exit, Failure},
 };
 

@@ -39,8 +39,14 @@ fn commands_that_read_create_no_database() {
         command.args(arguments);
         let ran = finish(command, b"").expect(5);
         assert!(ran.stderr.contains("consign.db"), "{ran:#?}");
-        assert!(ran.stderr.contains("`consign enqueue` create it"), "{ran:#?}");
-        assert!(!consign.folder().join("consign.db").exists(), "{arguments:?}");
+        assert!(
+            ran.stderr.contains("`consign enqueue` create it"),
+            "{ran:#?}"
+        );
+        assert!(
+            !consign.folder().join("consign.db").exists(),
+            "{arguments:?}"
+        );
     }
 }
 

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use consign_kernel::{
-    AttemptOutcome, Cursor, Fence, MessageId, PAGE_ENTRIES_MAX, Page, Payload, State, StateKind, codes,
+    AttemptOutcome, Cursor, Fence, MessageId, PAGE_ENTRIES_MAX, Page, Payload, State, StateKind,
+    codes,
 };
 use consign_sqlite::extension::{Failure, Result, explain, rows};
 use jiff::Timestamp;
