@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::{Extension, extract::State, response::Response};
-use consign_kernel::{Cursor, Filter, MessageId, MessageSummary, QueueName, State, StateKind};
+use consign_kernel::{Cursor, Filter, MessageId, MessageSummary, QueueName, StateKind};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -151,7 +151,7 @@ impl Query {
         };
         let kind = it.state.kind();
         let (code, detail) = match it.state {
-            State::Dead { code, detail, .. } => (Some(code), detail),
+            consign_kernel::State::Dead { code, detail, .. } => (Some(code), detail),
             _ => (None, None),
         };
         let is_wanted = self.queue.as_ref().is_none_or(|l| *l == it.message.queue)
