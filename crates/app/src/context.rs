@@ -7,7 +7,7 @@ use consign_kernel::{Error, PAGE_ENTRIES_MAX, Queue, QueueName, Store, nearest};
 use crate::{
     App, Background,
     config::{Config, Flags, Origin, Sources},
-    database::{self, Address, Apps, Database, Reach},
+    database::{self, Address, Apps, Database, Missing, Reach},
     failure::Failure,
     output::Output,
 };
@@ -22,6 +22,7 @@ pub struct Context {
     /// Where to print.
     pub out: Output,
     sources: Sources,
+    missing: Missing,
 }
 
 impl Context {
@@ -36,6 +37,17 @@ impl Context {
             telemetry,
             out: Output::new(json),
             sources,
+            missing: Missing::Refuse,
+        }
+    }
+
+    /// The same for a command that writes: it creates the default file where there is none. A command
+    /// that reads would only hide that it runs in the wrong folder.
+    #[must_use]
+    pub fn creating(&self) -> Self {
+        Self {
+            missing: Missing::Create,
+            ..self.clone()
         }
     }
 
@@ -78,7 +90,8 @@ impl Context {
     /// The same with settings that were read before.
     pub async fn open_with(&self, config: &Config) -> Result<Database, Failure> {
         let (reach, apps) = (Reach::for_a_command(), Apps::for_command(config, self.app));
-        let opened = database::open(&config.address()?, &apps, &reach, self.out).await;
+        let address = config.address()?;
+        let opened = database::open(&address, &apps, &reach, self.missing, self.out).await;
         opened.map_err(|failure| match self.app.map(App::name) {
             Some(name) if failure.code() == Some("schema_mismatch") && !config.is_on(name) => {
                 let remedy = format!("name it in `apps` first, or use --app {name}");

@@ -144,15 +144,27 @@ impl Apps {
     }
 }
 
+/// What to do where the default file is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Create it.
+    Create,
+    /// Fail.
+    Refuse,
+}
+
 /// Opens a database that has this program's schema.
 pub async fn open(
     address: &Address,
     apps: &Apps,
     reach: &Reach,
+    missing: Missing,
     out: Output,
 ) -> Result<Database, Failure> {
     let opened = match address {
-        Address::Sqlite { path, by_default } => sqlite::open(path, *by_default, apps, out).await,
+        Address::Sqlite { path, by_default } => {
+            sqlite::open(path, by_default.then_some(missing), apps, out).await
+        }
         Address::Postgres { url } => postgres::open(url, apps, reach).await,
     };
     opened.map_err(|failure| at(address, failure))

@@ -9,7 +9,7 @@ use crate::{OnUncertain, Outcome, QueuePolicy, Report, Resolution};
 
 /// Codes the kernel itself gives to dead and held messages and to attempts.
 pub mod codes {
-    /// The queue's `attempts_max` was reached.
+    /// The queue's `attempts_max` was reached by a report without a code.
     pub const ATTEMPTS_EXHAUSTED: &str = "attempts_exhausted";
     /// A lease ended without a result.
     pub const LEASE_EXPIRED: &str = "lease_expired";
@@ -55,9 +55,9 @@ const UNCERTAIN: Next = Next::Held {
     reason: Cow::Borrowed(codes::UNCERTAIN),
 };
 
-fn exhausted() -> Next {
+fn dead(code: &str) -> Next {
     Next::Dead {
-        code: codes::ATTEMPTS_EXHAUSTED.to_owned(),
+        code: code.to_owned(),
     }
 }
 
@@ -96,13 +96,11 @@ pub fn after_settle(policy: &QueuePolicy, tries: u32, report: &Report, chance: f
     }
     match (report.outcome, policy.on_uncertain) {
         (Outcome::Delivered, _) => Next::Delivered,
-        (Outcome::Dead, _) => Next::Dead {
-            code: report
-                .code
-                .clone()
-                .unwrap_or_else(|| codes::DEAD.to_owned()),
-        },
-        (Outcome::Retry, _) | (Outcome::Uncertain, OnUncertain::Resend) => again(exhausted()),
+        (Outcome::Dead, _) => dead(report.code.as_deref().unwrap_or(codes::DEAD)),
+        // The code of the last failure says more than that it was the last.
+        (Outcome::Retry, _) | (Outcome::Uncertain, OnUncertain::Resend) => again(dead(
+            report.code.as_deref().unwrap_or(codes::ATTEMPTS_EXHAUSTED),
+        )),
         // Dead would mean that it did not arrive, which is not certain.
         (Outcome::Uncertain, OnUncertain::Probe) => again(UNCERTAIN),
         (Outcome::Uncertain, OnUncertain::Hold) => UNCERTAIN,
@@ -113,9 +111,7 @@ pub fn after_settle(policy: &QueuePolicy, tries: u32, report: &Report, chance: f
 pub fn after_resolution(resolution: &Resolution) -> Next {
     match resolution {
         Resolution::Delivered { .. } => Next::Delivered,
-        Resolution::Dead | Resolution::Unknown => Next::Dead {
-            code: codes::RESOLVED.to_owned(),
-        },
+        Resolution::Dead | Resolution::Unknown => dead(codes::RESOLVED),
     }
 }
 
@@ -133,7 +129,7 @@ pub fn after_expiry(policy: &QueuePolicy, tries: u32, begun: bool, alone: bool) 
         return if begun && policy.on_uncertain == OnUncertain::Probe {
             (UNCERTAIN, tries)
         } else {
-            (exhausted(), tries)
+            (dead(codes::LEASE_EXPIRED), tries)
         };
     }
     (
@@ -166,12 +162,6 @@ mod tests {
         }
     }
 
-    fn dead(code: &str) -> Next {
-        Next::Dead {
-            code: code.to_owned(),
-        }
-    }
-
     #[test]
     fn a_report_leads_where_the_policy_says() {
         use OnUncertain::{Hold, Probe, Resend};
@@ -182,12 +172,12 @@ mod tests {
             (Dead, Resend, 0, dead("no_such_user")),
             (Retry, Resend, 0, ready(1_000)),
             (Retry, Resend, 1, ready(2_000)),
-            (Retry, Resend, 2, dead(codes::ATTEMPTS_EXHAUSTED)),
+            (Retry, Resend, 2, dead("no_such_user")),
             (Uncertain, Resend, 0, ready(1_000)),
             (Uncertain, Probe, 1, ready(2_000)),
             (Uncertain, Probe, 2, UNCERTAIN),
-            (Retry, Probe, 2, dead(codes::ATTEMPTS_EXHAUSTED)),
-            (Uncertain, Resend, 2, dead(codes::ATTEMPTS_EXHAUSTED)),
+            (Retry, Probe, 2, dead("no_such_user")),
+            (Uncertain, Resend, 2, dead("no_such_user")),
             (Uncertain, Hold, 2, UNCERTAIN),
         ];
         for (outcome, on_uncertain, tries, expected) in table {
@@ -201,6 +191,13 @@ mod tests {
                 "{outcome:?} {on_uncertain:?} after {tries}"
             );
         }
+    }
+
+    #[test]
+    fn a_last_try_without_a_code_is_dead_as_exhausted() {
+        let report = Report::new(MessageId(1), Outcome::Retry);
+        let next = after_settle(&policy(OnUncertain::Resend), 2, &report, 0.5);
+        assert_eq!(next, dead(codes::ATTEMPTS_EXHAUSTED));
     }
 
     #[test]
@@ -266,11 +263,11 @@ mod tests {
         let table = [
             (Resend, 2, false, false, (ready(0), 2)),
             (Resend, 1, false, true, (ready(0), 2)),
-            (Resend, 2, false, true, (dead(codes::ATTEMPTS_EXHAUSTED), 3)),
+            (Resend, 2, false, true, (dead(codes::LEASE_EXPIRED), 3)),
             (Resend, 2, true, false, (ready(0), 2)),
             (Probe, 2, true, true, (UNCERTAIN, 3)),
-            (Probe, 2, false, true, (dead(codes::ATTEMPTS_EXHAUSTED), 3)),
-            (Resend, 2, true, true, (dead(codes::ATTEMPTS_EXHAUSTED), 3)),
+            (Probe, 2, false, true, (dead(codes::LEASE_EXPIRED), 3)),
+            (Resend, 2, true, true, (dead(codes::LEASE_EXPIRED), 3)),
             (Hold, 0, true, false, (UNCERTAIN, 0)),
             (Hold, 2, true, true, (UNCERTAIN, 3)),
             (Hold, 0, false, false, (ready(0), 0)),

@@ -159,7 +159,8 @@ impl Explanation {
         match (&self.erased, &self.state) {
             (None, _) => self.why(),
             (Some(erasure), State::Dead { code, at, .. }) => format!(
-                "Dead since {at:.3}: {code}. {} It cannot be requeued.",
+                "Dead since {at:.3} after {} attempt(s): {code}. {} It cannot be requeued.",
+                self.attempts,
                 erasure.sentence()
             ),
             (Some(erasure), _) => format!("{} {}", self.why(), erasure.sentence()),
@@ -178,8 +179,9 @@ impl Explanation {
                     .map(|text| format!(" ({text})"))
                     .unwrap_or_default();
                 format!(
-                    "Dead since {at:.3}: {code}{detail}. It is not tried again until it is requeued: \
-                     `consign requeue {id}`."
+                    "Dead since {at:.3} after {} attempt(s): {code}{detail}. It is not tried again until it \
+                     is requeued: `consign requeue {id}`.",
+                    self.attempts
                 )
             }
             State::Held { at, reason } if reason == codes::UNCERTAIN => format!(
@@ -339,6 +341,10 @@ pub struct MessageSummary {
     pub state: StateKind,
     /// Attempts recorded so far.
     pub attempts: u32,
+    /// Why it is dead, for programs; none in another state.
+    pub code: Option<String>,
+    /// Why it is dead, for people.
+    pub detail: Option<String>,
     /// Whether its content was erased.
     pub erased: bool,
 }

@@ -40,7 +40,7 @@ BEGIN
             FROM fate ORDER BY ord),
     died AS (
         INSERT INTO consign.dead (message_id, queue, at, attempt_no, code)
-        SELECT id, p_lease.queue, p_now, attempts, 'attempts_exhausted' FROM fate WHERE next = 'dead'
+        SELECT id, p_lease.queue, p_now, attempts, 'lease_expired' FROM fate WHERE next = 'dead'
         RETURNING message_id),
     held AS (
         INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts)

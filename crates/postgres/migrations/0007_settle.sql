@@ -59,7 +59,7 @@ BEGIN
     died AS (
         INSERT INTO consign.dead (message_id, queue, at, attempt_no, code, detail)
         SELECT id, p_lease.queue, p_now, attempts,
-               CASE WHEN outcome = 'dead' THEN coalesce(code, 'dead') ELSE 'attempts_exhausted' END, detail
+               coalesce(code, CASE WHEN outcome = 'dead' THEN 'dead' ELSE 'attempts_exhausted' END), detail
             FROM fate WHERE next = 'dead'),
     held AS (
         INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts)

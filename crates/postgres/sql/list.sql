@@ -2,7 +2,7 @@
 -- and leases unnested once; what is in no other place is ready, as in consign.state_of().
 SELECT m.id, m.queue, m.key, m."group", m.created_at,
        CASE
-           WHEN EXISTS (SELECT FROM consign.dead d WHERE d.message_id = m.id) THEN 'dead'
+           WHEN dead.message_id IS NOT NULL THEN 'dead'
            WHEN EXISTS (SELECT FROM consign.held h WHERE h.message_id = m.id) THEN 'held'
            WHEN EXISTS (SELECT FROM consign.waiting w WHERE w.message_id = m.id) THEN 'waiting'
            WHEN EXISTS (SELECT FROM consign.attempt a WHERE a.message_id = m.id AND a.outcome = 'delivered') THEN 'delivered'
@@ -10,5 +10,6 @@ SELECT m.id, m.queue, m.key, m."group", m.created_at,
            ELSE 'ready'
        END AS state,
        (SELECT count(*) FROM consign.attempt a WHERE a.message_id = m.id)::int AS attempts,
+       dead.code, dead.detail,
        EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = m.id) AS erased
-    FROM consign.message m WHERE m.id = ANY (ARRAY(
+    FROM consign.message m LEFT JOIN consign.dead ON dead.message_id = m.id WHERE m.id = ANY (ARRAY(

@@ -210,6 +210,8 @@ fn listed(row: &PgRow) -> Result<MessageSummary> {
         created_at: rows::time(row, "created_at")?,
         state: rows::state(row)?,
         attempts: rows::number(row, "attempts")?,
+        code: rows::column(row, "code")?,
+        detail: rows::column(row, "detail")?,
         erased: rows::column(row, "erased")?,
     })
 }

@@ -161,19 +161,23 @@ impl ServerOptions {
     }
 }
 
-/// An address to listen on, as people write it: `127.0.0.1:8787`, `[::1]:8787`, `localhost:8787`.
+/// An address to listen on, as people write it: `127.0.0.1:8787`, `[::1]:8787`, `localhost:8787`; and
+/// `:8787` and `8787`, which are on localhost too: a server on every address must be asked for.
 ///
 /// No other name is looked up: what it leads to could change who can reach the server.
 pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    let address = match text.split_once(':') {
-        Some((name, port)) if name.eq_ignore_ascii_case("localhost") => {
-            let port = port.parse().ok();
-            port.map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
-        }
-        _ => text.parse().ok(),
+    let (name, port) = text.split_once(':').unwrap_or(("", text));
+    let address = if name.is_empty() || name.eq_ignore_ascii_case("localhost") {
+        // `parse` would accept a sign.
+        let port = Some(port).filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+        let port = port.and_then(|port| port.parse().ok());
+        port.map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    } else {
+        text.parse().ok()
     };
     address.ok_or_else(|| {
-        "expected an address and a port, such as 127.0.0.1:8787 or localhost:8787".to_owned()
+        "expected an address and a port, such as 127.0.0.1:8787 or localhost:8787; a port alone is on localhost"
+            .to_owned()
     })
 }
 
@@ -223,13 +227,17 @@ mod tests {
             ("127.0.0.1:8787", "127.0.0.1:8787"),
             ("localhost:8787", "127.0.0.1:8787"),
             ("LocalHost:0", "127.0.0.1:0"),
+            (":8787", "127.0.0.1:8787"),
+            ("8787", "127.0.0.1:8787"),
             ("[::1]:80", "[::1]:80"),
             ("0.0.0.0:80", "0.0.0.0:80"),
         ] {
             assert_eq!(listen_address(text), Ok(address.parse().unwrap()), "{text}");
         }
         for bad in [
-            "8787",
+            "+8787",
+            "99999",
+            ":",
             "localhost",
             "localhost:",
             "localhost:99999",

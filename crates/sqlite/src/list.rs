@@ -85,7 +85,7 @@ async fn details(
         .fetch_all(connection)
         .await?;
     let mut items = Vec::with_capacity(found.len());
-    for (id, queue, key, group, created_at, state, attempts, code, erased) in found {
+    for (id, queue, key, group, created_at, state, attempts, code, detail, erased) in found {
         let state = state_kind(&state)?;
         let wanted = filter.state.is_none_or(|wanted| wanted == state)
             && filter
@@ -101,6 +101,8 @@ async fn details(
                 created_at: rows::timestamp(created_at)?,
                 state,
                 attempts: rows::count(attempts)?,
+                code,
+                detail,
                 erased,
             });
         }
@@ -116,6 +118,7 @@ type ListedColumns = (
     i64,
     String,
     i64,
+    Option<String>,
     Option<String>,
     bool,
 );

@@ -117,7 +117,7 @@ async fn call(
 ) -> Result<Exit, Failure> {
     let config = context.config(Flags::new())?;
     let memory = MemoryAppService::prepare(&config)?;
-    let service = memory.gateway(&context.open_with(&config).await?);
+    let service = memory.gateway(&context.creating().open_with(&config).await?);
     // Access to the database implies all rights.
     let caller = Caller {
         is_admin: true,

@@ -35,7 +35,7 @@ impl Mcp {
         let memory = MemoryAppService::prepare(&config)?;
         // Logs go to standard error: standard output belongs to the protocol.
         let telemetry = context.start_telemetry(&config)?;
-        let database = context.open_with(&config).await?;
+        let database = context.creating().open_with(&config).await?;
         let served = crate::serve_stdio(memory.gateway(&database), self.actor).await;
         telemetry.ended().await;
         served.map_err(|error| Failure::new(Exit::Wrong, "mcp", error.to_string()))?;

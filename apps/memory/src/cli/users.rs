@@ -54,7 +54,7 @@ impl Users {
 
 impl Add {
     async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let logbook = logbook(&context.open().await?);
+        let logbook = logbook(&context.creating().open().await?);
         let is_known = logbook.user_exists(&self.user_id).await?;
         let user = NewUser {
             display_name: self.display_name.unwrap_or_else(|| self.user_id.clone()),

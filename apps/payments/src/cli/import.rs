@@ -31,7 +31,7 @@ pub(super) struct Import {
 
 impl Import {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let payments = payments(&context.open().await?);
+        let payments = payments(&context.creating().open().await?);
         let is_dry_run = self.dry_run || !self.yes;
         let report = payments
             .import_payments(&self.from_schema, is_dry_run)

@@ -18,7 +18,7 @@ pub enum Address {
     Sqlite {
         /// Its path.
         path: PathBuf,
-        /// The default file: it is created on first use.
+        /// The default file: the first command that writes creates it.
         by_default: bool,
     },
     /// A server.

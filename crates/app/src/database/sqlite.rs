@@ -1,11 +1,11 @@
-//! SQLite: the default file is created on first use.
+//! SQLite: the default file is created by the first command that writes.
 
 use std::path::Path;
 
 use consign_kernel::{Certainty, Error, Migration, SchemaStatus};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 
-use super::{Apps, Database};
+use super::{Apps, Database, Missing};
 use crate::{
     App,
     failure::{Exit, Failure},
@@ -14,21 +14,27 @@ use crate::{
 
 pub(super) async fn open(
     path: &Path,
-    by_default: bool,
+    by_default: Option<Missing>,
     apps: &Apps,
     out: Output,
 ) -> Result<Database, Failure> {
     let mut status = consign_sqlite::status(&options(path, &[])?).await?;
-    if by_default && status.is_empty() {
+    if by_default == Some(Missing::Create) && status.is_empty() {
         let options = options(path, &apps.to_install(&status))?;
         consign_sqlite::migrate(&options).await?;
         out.note(format_args!("created {} in this folder", path.display()))?;
         status = consign_sqlite::status(&options).await?;
     }
     if !path.exists() {
-        let path = path.display();
-        let make = format!("`consign migrate --database sqlite:{path}` makes it");
-        return Err(missing(format!("there is no such file; {make}")));
+        let remedy = match by_default {
+            Some(_) => "`consign serve` and `consign enqueue` create it; --database names another"
+                .to_owned(),
+            None => {
+                let path = path.display();
+                format!("`consign migrate --database sqlite:{path}` creates it")
+            }
+        };
+        return Err(missing(format!("there is no such file; {remedy}")));
     }
     let apps = apps.to_open(&status);
     let store = SqliteStore::open(&options(path, &apps)?).await?;

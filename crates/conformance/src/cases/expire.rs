@@ -148,7 +148,7 @@ pub(crate) async fn a_message_that_keeps_killing_its_worker_ends_dead(harness: &
     }
     let dead = State::Dead {
         at: stage.now().await,
-        code: "attempts_exhausted".into(),
+        code: "lease_expired".into(),
         detail: None,
     };
     assert_eq!(stage.state(id).await, dead, "three tries were allowed");

@@ -353,6 +353,13 @@ pub(crate) async fn the_dead_are_listed_with_their_cause(harness: &dyn Harness) 
         (letter.code.as_str(), letter.detail.as_deref()),
         ("even", Some("the first"))
     );
+    let listed = stage.store.list(&Filter::default(), Some(sent[1]), 1).await;
+    let listed = listed.expect("list answers").items.remove(0);
+    assert_eq!(
+        (listed.code.as_deref(), listed.detail.as_deref()),
+        (Some("even"), Some("the first")),
+        "every list has the cause"
+    );
     let odd = Filter {
         queue: Some(stage.queue.clone()),
         code: Some("odd".into()),

@@ -169,7 +169,7 @@ pub(crate) async fn the_last_try_ends_dead(harness: &dyn Harness) {
     assert_eq!(record.outcome, AttemptOutcome::Retry, "what was reported");
     let dead = State::Dead {
         at: stage.now().await,
-        code: "attempts_exhausted".into(),
+        code: "http_503".into(),
         detail: Some("still down".into()),
     };
     assert_eq!(stage.state(id).await, dead);

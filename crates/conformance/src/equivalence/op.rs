@@ -419,7 +419,10 @@ fn resolution() -> impl Strategy<Value = Resolution> {
 
 fn operate() -> impl Strategy<Value = Op> {
     let ids = || vec(any::<u16>(), 0..8);
-    let code = option::weighted(0.2, select(vec!["gone", "attempts_exhausted"]));
+    let code = option::weighted(
+        0.2,
+        select(vec!["gone", "lease_expired", "attempts_exhausted"]),
+    );
     let rate = option::of(select(vec![1_u32, 3, 50]));
     let limit = option::weighted(0.3, 1..6_u64);
     let start = (option::of(queue()), code, rate, limit);
@@ -464,7 +467,7 @@ fn read() -> impl Strategy<Value = Op> {
         before,
         limit,
     });
-    let code = option::of(select(vec!["gone", "attempts_exhausted"]));
+    let code = option::of(select(vec!["gone", "lease_expired", "attempts_exhausted"]));
     let dead = (some_queue(), code, before(), limit());
     let dead = dead.prop_map(|(queue, code, before, limit)| Op::Dead {
         queue,

@@ -169,7 +169,9 @@ impl World {
     /// A message is dead because its tries are used up.
     fn has_exhausted(&self) -> bool {
         self.ids().any(|id| match self.store().state(id) {
-            Some(State::Dead { code, .. }) => code == codes::ATTEMPTS_EXHAUSTED,
+            Some(State::Dead { code, .. }) => {
+                [codes::ATTEMPTS_EXHAUSTED, codes::LEASE_EXPIRED].contains(&code.as_str())
+            }
             _ => false,
         })
     }

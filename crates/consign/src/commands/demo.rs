@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use self::story::{SceneWriter, check};
 use crate::{
     context::Context,
-    database::{self, Address, Apps, Reach},
+    database::{self, Address, Apps, Missing, Reach},
     failure::{Exit, Failure},
 };
 
@@ -49,7 +49,14 @@ impl Demo {
         let address = Address::file(&folder.path().join("demo.db"));
         let apps = Apps::none(context.sources().registry);
         database::migrate(&address, &apps).await?;
-        let opened = database::open(&address, &apps, &Reach::for_a_command(), context.out).await?;
+        let opened = database::open(
+            &address,
+            &apps,
+            &Reach::for_a_command(),
+            Missing::Create,
+            context.out,
+        )
+        .await?;
         let mut story = SceneWriter::new(context.out);
         let played = play(&*opened.store, &mut story).await;
         if self.keep {

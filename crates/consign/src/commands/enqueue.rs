@@ -58,7 +58,7 @@ impl Enqueue {
             headers: self.headers.into_iter().collect(),
             delay: self.delay,
         };
-        let answers = context.store().await?.enqueue(&[message]).await;
+        let answers = context.creating().store().await?.enqueue(&[message]).await;
         // There is only one.
         let unnumbered = |text: String| text.trim_start_matches("message 0: ").to_owned();
         let answers = answers.map_err(|error| Failure::from(error).map_message(unnumbered))?;

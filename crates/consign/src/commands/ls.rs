@@ -85,7 +85,12 @@ impl Ls {
         if page.items.is_empty() {
             context.out.note("no messages match")?
         } else {
-            context.out.table(&table(&page.items, Timestamp::now()))?
+            let table = if is_of_dead(&filter) {
+                dead_table(&page.items, Timestamp::now())
+            } else {
+                table(&page.items, Timestamp::now())
+            };
+            context.out.table(&table)?
         }
         if let Some(next) = page.next {
             context.out.note(format!("more: --before {next}"))?;
@@ -149,6 +154,37 @@ impl Progress {
 pub(super) fn state_of(state: StateKind, is_erased: bool) -> String {
     let erased = if is_erased { ", erased" } else { "" };
     format!("{state}{erased}")
+}
+
+fn is_of_dead(filter: &Filter) -> bool {
+    filter.code.is_some() || filter.state == Some(StateKind::Dead)
+}
+
+/// Dead messages with the reason, which stands last because it may be long.
+fn dead_table(messages: &[MessageSummary], now: Timestamp) -> Table {
+    let mut table = Table::new([
+        ">id",
+        "queue",
+        ">attempts",
+        "key",
+        "group",
+        "enqueued",
+        "code",
+        "reason",
+    ]);
+    for message in messages {
+        table.row([
+            message.id.to_string(),
+            message.queue.to_string(),
+            message.attempts.to_string(),
+            or_dash(message.key.as_deref()),
+            or_dash(message.group.as_deref()),
+            stamp(message.created_at, now),
+            or_dash(message.code.as_deref()),
+            or_dash(message.detail.as_deref()),
+        ]);
+    }
+    table
 }
 
 fn table(messages: &[MessageSummary], now: Timestamp) -> Table {

@@ -93,7 +93,7 @@ static SERVER_SETTINGS: &[Setting] = &[
     Setting::new(
         "server.listen",
         Kind::Address,
-        "where `serve` listens: an address and a port, or `localhost` and a port, which is \
+        "where `serve` listens: an address and a port; `localhost` and a port, or a port alone, is \
          127.0.0.1",
     )
     .default("\"127.0.0.1:8787\""),

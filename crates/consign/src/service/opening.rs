@@ -10,7 +10,7 @@ use consign_app::queue::PutResult;
 use super::{NamedService, queues, systemd::Systemd};
 use crate::{
     config::{Config, Settings},
-    database::{self, Address, Apps, Database, Reach},
+    database::{self, Address, Apps, Database, Missing, Reach},
     failure::Failure,
     output::Output,
 };
@@ -69,7 +69,8 @@ impl Opening<'_> {
         if self.migrate {
             database::migrate(self.address, &apps).await?;
         }
-        let opened = database::open(self.address, &apps, &self.reach, self.out).await?;
+        let opened =
+            database::open(self.address, &apps, &self.reach, Missing::Create, self.out).await?;
         let changed = queues::put(&*opened.store, self.config, self.settings).await;
         let mut changed = changed.map_err(lacking)?;
         let mut left_out = Vec::new();

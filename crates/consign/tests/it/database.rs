@@ -21,6 +21,36 @@ fn the_default_file_is_made_on_first_use_and_that_is_said() {
 }
 
 #[test]
+fn commands_that_read_create_no_database() {
+    let consign = Consign::unmigrated();
+    for arguments in [
+        &["ls"][..],
+        &["doctor"],
+        &["show", "1"],
+        &["queues"],
+        &["requeue", "1"],
+        &["retention", "status"],
+        &["orders", "ls"],
+        &["memory", "ls"],
+        &["payments", "status"],
+        &["scm", "status"],
+    ] {
+        let mut command = consign.command();
+        command.args(arguments);
+        let ran = finish(command, b"").expect(5);
+        assert!(ran.stderr.contains("consign.db"), "{ran:#?}");
+        assert!(
+            ran.stderr.contains("`consign enqueue` create it"),
+            "{ran:#?}"
+        );
+        assert!(
+            !consign.folder().join("consign.db").exists(),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
 fn a_named_file_that_is_not_there_is_not_made_by_mistake() {
     let consign = Consign::unmigrated();
     let (code, message) = consign.run(["ls", "--json"]).expect(5).error();

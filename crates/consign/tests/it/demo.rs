@@ -18,7 +18,7 @@ fn the_demo_tells_its_story_and_leaves_nothing_behind() {
         );
     }
     assert!(
-        ran.stdout.contains("attempts_exhausted"),
+        ran.stdout.contains("lease_expired"),
         "the end of the poison: {ran:#?}"
     );
     assert!(

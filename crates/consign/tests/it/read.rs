@@ -53,6 +53,13 @@ async fn messages_are_listed_newest_first_and_filtered() {
     let page = consign.json(["ls", "--limit", "2"]);
     assert_eq!((ids(&page), &page["next"]), (vec![4, 3], &json!(3)));
     assert_stable("ls", &consign.run(["ls"]).expect(0).stdout);
+    let ran = consign.run(["ls", "--state", "dead"]).expect(0);
+    let headings = ran.stdout.lines().next().unwrap_or_default();
+    assert!(headings.ends_with("code      reason"), "{ran:#?}");
+    assert!(
+        ran.stdout.ends_with("http_404  the sink said http_404\n"),
+        "{ran:#?}"
+    );
     let ran = consign.run(["ls", "--limit", "1"]).expect(0);
     assert_eq!(ran.stderr, "more: --before 4\n");
     let ran = consign.run(["ls", "--state", "held"]).expect(0);

@@ -61,10 +61,13 @@ pub(crate) async fn walk(consign: &Consign, store: Arc<dyn Store>) {
 
 /// Looks at the dead message in every way, then requeues it.
 fn dead_letter(consign: &Consign, id: &str) {
-    let page = consign.json(["ls", "--queue", "mail", "--code", "attempts_exhausted"]);
+    let page = consign.json(["ls", "--queue", "mail", "--code", "http_503"]);
     assert_eq!(page["items"][0]["state"], "dead");
     let sentence = consign.json(["explain", id])["sentence"].to_string();
-    assert!(sentence.contains("attempts_exhausted"), "{sentence}");
+    assert!(
+        sentence.contains("after 1 attempt(s): http_503"),
+        "{sentence}"
+    );
     assert_eq!(
         consign.json(["queues", "show", "mail"])["counts"]["dead"],
         1

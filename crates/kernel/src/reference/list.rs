@@ -42,7 +42,6 @@ impl Reference {
         limit: u32,
     ) -> Page<MessageSummary> {
         let matches = |listed: &MessageSummary| {
-            let code = self.dead.get(&listed.id).map(|dead| &dead.code);
             filter
                 .queue
                 .as_ref()
@@ -59,19 +58,24 @@ impl Reference {
                 && filter
                     .code
                     .as_ref()
-                    .is_none_or(|wanted| Some(wanted) == code)
+                    .is_none_or(|wanted| Some(wanted) == listed.code.as_ref())
         };
-        let listed = self.messages.values().rev().map(|message| MessageSummary {
-            id: message.id,
-            queue: message.queue.clone(),
-            key: message.key.clone(),
-            group: message.group.clone(),
-            created_at: message.created_at,
-            state: self
-                .state(message.id)
-                .map_or(StateKind::Ready, |state| state.kind()),
-            attempts: self.history(message.id).len() as u32,
-            erased: self.erasures.contains_key(&message.id),
+        let listed = self.messages.values().rev().map(|message| {
+            let dead = self.dead.get(&message.id);
+            MessageSummary {
+                id: message.id,
+                queue: message.queue.clone(),
+                key: message.key.clone(),
+                group: message.group.clone(),
+                created_at: message.created_at,
+                state: self
+                    .state(message.id)
+                    .map_or(StateKind::Ready, |state| state.kind()),
+                attempts: self.history(message.id).len() as u32,
+                code: dead.map(|dead| dead.code.clone()),
+                detail: dead.and_then(|dead| dead.detail.clone()),
+                erased: self.erasures.contains_key(&message.id),
+            }
         });
         page(listed.filter(matches), |listed| listed.id, before, limit)
     }

@@ -150,6 +150,10 @@ impl Query {
             return Ok(None);
         };
         let kind = it.state.kind();
+        let (code, detail) = match it.state {
+            consign_kernel::State::Dead { code, detail, .. } => (Some(code), detail),
+            _ => (None, None),
+        };
         let is_wanted = self.queue.as_ref().is_none_or(|l| *l == it.message.queue)
             && self.state.is_none_or(|state| state == kind);
         Ok(is_wanted.then_some(MessageSummary {
@@ -160,6 +164,8 @@ impl Query {
             group: it.message.group,
             created_at: it.message.created_at,
             attempts: it.attempts,
+            code,
+            detail,
             erased: it.erased.is_some(),
         }))
     }

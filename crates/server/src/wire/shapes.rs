@@ -93,6 +93,10 @@ pub(crate) struct MessageSummaryBody {
     created_at: Timestamp,
     state: StateWord,
     attempts: u32,
+    /// Why it is dead, for programs; null in another state.
+    code: Option<String>,
+    /// Why it is dead, for people.
+    detail: Option<String>,
     erased: bool,
 }
 

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use consign_app::{
     config::{Flags, failure},
     context::Context,
-    database::{self, Address, Apps, Database, Reach},
+    database::{self, Address, Apps, Database, Missing, Reach},
     failure::{Exit, Failure},
 };
 use serde_json::json;
@@ -88,7 +88,14 @@ impl Stack {
         } else {
             config.address()?
         };
-        let opened = database::open(&address, &apps, &Reach::for_a_command(), context.out).await?;
+        let opened = database::open(
+            &address,
+            &apps,
+            &Reach::for_a_command(),
+            Missing::Create,
+            context.out,
+        )
+        .await?;
         if is_own {
             is_unused(&*logbook(&opened), &space(&options)).await?;
         }

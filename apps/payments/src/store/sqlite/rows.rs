@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use consign_kernel::{
-    Cursor, Fence, MessageId, PAGE_ENTRIES_MAX, Page, Payload, State, StateKind, codes,
+    AttemptOutcome, Cursor, Fence, MessageId, PAGE_ENTRIES_MAX, Page, Payload, State, StateKind,
+    codes,
 };
 use consign_sqlite::extension::{Failure, Result, explain, rows};
 use jiff::Timestamp;
@@ -97,10 +98,14 @@ pub(super) async fn one(
             view.lease_expires_at = Some(expires_at);
         }
         State::Held { reason, .. } => view.reason = Some(reason),
-        State::Dead { code, .. } if code == codes::ATTEMPTS_EXHAUSTED => {
-            view.reason = Some(RETRY_CEILING_EXCEEDED.to_owned());
+        State::Dead { code, .. } => {
+            let is_rejected = story
+                .last_attempt
+                .is_none_or(|last| last.outcome == AttemptOutcome::Dead);
+            let is_decided = is_rejected || code == codes::RESOLVED;
+            let ceiling = || RETRY_CEILING_EXCEEDED.to_owned();
+            view.reason = Some(if is_decided { code } else { ceiling() });
         }
-        State::Dead { code, .. } => view.reason = Some(code),
         State::Waiting { .. } | State::Delivered { .. } => {}
     }
     let stored = StoredPayment::read(&story.message.payload);

@@ -44,7 +44,7 @@ enum Kind {
 impl Add {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let url = plain_url(&self.url).map_err(|why| invalid(&why))?;
-        let ledger = ledger(&context.open().await?);
+        let ledger = ledger(&context.creating().open().await?);
         let known = ledger.repos().await.or_failure()?;
         let known = known
             .iter()

@@ -95,7 +95,7 @@ async fn verify(store: &dyn Store, ids: &[MessageId], poison: MessageId) -> Resu
         let explanation = store.explain(*id).await?;
         let state = explanation.map(|explanation| explanation.state);
         let as_promised = match &state {
-            Some(State::Dead { code, .. }) => *id == poison && code == codes::ATTEMPTS_EXHAUSTED,
+            Some(State::Dead { code, .. }) => *id == poison && code == codes::LEASE_EXPIRED,
             Some(state) => *id != poison && state.kind() == StateKind::Delivered,
             None => false,
         };

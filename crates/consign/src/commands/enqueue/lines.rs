@@ -42,7 +42,7 @@ struct Line<'l> {
 /// Enqueues every line; those that name no queue go to `queue`.
 pub(super) async fn run(context: &Context, queue: QueueName) -> Result<Exit, Failure> {
     refuse_terminal()?;
-    let store = context.store().await?;
+    let store = context.creating().store().await?;
     let mut sender = Sender {
         store: &*store,
         out: context.out,

@@ -133,7 +133,7 @@ fn rate(text: &str) -> Result<Rate, String> {
 
 impl Set {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let store = context.store().await?;
+        let store = context.creating().store().await?;
         let before = store.queue(&self.name).await?;
         let created = before.is_none();
         let policy = match &self.policy_json {

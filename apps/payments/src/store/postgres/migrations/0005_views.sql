@@ -16,8 +16,9 @@ CREATE VIEW consign.payment_place AS
         FROM consign.waiting w WHERE w.queue = 'payments'
     UNION ALL
     SELECT d.message_id, 'dead', d.attempt_no, NULL, NULL, NULL, NULL, NULL, NULL,
-           CASE d.code WHEN 'attempts_exhausted' THEN 'RETRY_CEILING_EXCEEDED' ELSE d.code END
-        FROM consign.dead d WHERE d.queue = 'payments';
+           CASE WHEN a.outcome = 'dead' OR d.code = 'resolved' THEN d.code ELSE 'RETRY_CEILING_EXCEEDED' END
+        FROM consign.dead d JOIN consign.attempt a ON a.message_id = d.message_id AND a.attempt_no = d.attempt_no
+        WHERE d.queue = 'payments';
 
 -- Everything unfinished. What is in a lease was due when it was claimed. The token is its holder's: readers do not see
 -- it, also not of a lease that has expired by their snapshot, because it may have been renewed since.

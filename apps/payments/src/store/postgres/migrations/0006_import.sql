@@ -176,7 +176,7 @@ CREATE FUNCTION consign.bury_payment(p_id bigint, p_attempt_no int) RETURNS void
     AS $$
     INSERT INTO consign.dead (message_id, queue, at, attempt_no, code, detail)
         SELECT a.message_id, 'payments', a.finished_at, a.attempt_no,
-               CASE a.outcome WHEN 'expired' THEN 'attempts_exhausted' ELSE coalesce(a.code, 'dead') END, a.detail
+               coalesce(a.code, 'dead'), a.detail
             FROM consign.attempt a WHERE a.message_id = p_id AND a.attempt_no = p_attempt_no $$;
 REVOKE ALL ON FUNCTION consign.bury_payment(bigint, int) FROM PUBLIC;
 

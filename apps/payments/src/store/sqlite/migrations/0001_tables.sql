@@ -86,9 +86,10 @@ UNION ALL
 SELECT message_id, 'waiting', attempts, due_at, NULL, NULL, NULL, NULL, NULL, NULL
 FROM waiting WHERE queue = 'payments'
 UNION ALL
-SELECT message_id, 'dead', attempt_no, NULL, NULL, NULL, NULL, NULL, NULL,
-       CASE code WHEN 'attempts_exhausted' THEN 'RETRY_CEILING_EXCEEDED' ELSE code END
-FROM dead WHERE queue = 'payments';
+SELECT dead.message_id, 'dead', dead.attempt_no, NULL, NULL, NULL, NULL, NULL, NULL,
+       CASE WHEN attempt.outcome = 'dead' OR dead.code = 'resolved' THEN dead.code ELSE 'RETRY_CEILING_EXCEEDED' END
+FROM dead JOIN attempt ON attempt.message_id = dead.message_id AND attempt.attempt_no = dead.attempt_no
+WHERE dead.queue = 'payments';
 
 -- The queue as in the protocol, read only. Times are microseconds. Tokens are left out: they are permissions.
 CREATE VIEW payment_outbox_pending AS
