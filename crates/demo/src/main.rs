@@ -145,7 +145,7 @@ async fn open_shop(url: &str, seed: u64) {
     let caller = match Caller::new(url) {
         Ok(caller) => caller,
         Err(failure) => {
-            eprintln!("the shop stays closed: {failure}");
+            eprintln!("the demo did not start: {failure}");
             return;
         }
     };

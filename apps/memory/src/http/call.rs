@@ -135,7 +135,7 @@ fn malformed(why: &str) -> Problem {
     options, path = "/mcp", operation_id = "mcp_options", tag = "memory",
     responses(
         (status = 200, description = "It may"),
-        (status = 204, description = "It may, as a browser asks before it calls"),
+        (status = 204, description = "The page may call: the preflight of a browser"),
     ),
 )]
 pub(super) async fn preflight(

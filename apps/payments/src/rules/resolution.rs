@@ -38,7 +38,7 @@ impl RailRecord {
 pub fn resolved(resolution: &Resolution) -> Result<Option<Value>> {
     if *resolution == Resolution::Unknown {
         let why =
-            "a payment of which nobody knows what became stays held until the rail's books say";
+            "a payment with an unknown outcome stays held until the rail's books show it";
         return Err(Error::invalid("outcome", why));
     }
     let Resolution::Delivered { result } = resolution else {

@@ -74,8 +74,8 @@ async fn a_worker_needs_no_more_than_its_role() {
     })
     .await;
     service.logs("needs the role consign_auditor").await;
-    service.logs("redrives are left to others").await;
-    service.logs("the maintenance is left to others").await;
+    service.logs("this process does not run redrives").await;
+    service.logs("this process does not run the maintenance").await;
     // Several more samples are taken before this one is seen.
     fill(&owner, "events", 3);
     eventually("all are delivered", SOON, async || {

@@ -98,7 +98,7 @@ impl StoreCall {
             let mut audit = self.audit_facts(input);
             audit.actor_user_id.clone_from(&self.caller.actor);
             audit.note("claimed_actor", claimed);
-            let message = "the token is not this actor's";
+            let message = "the token does not belong to this actor";
             return Err(Rejection::refused(audit, "actor_mismatch", message));
         }
         Ok(Requester {

@@ -70,7 +70,8 @@ pub(super) fn decide(
     };
     if input.supersedes.is_some() && space != input.space {
         let why = explain(&reason);
-        let message = format!("a newer version stays where the old one is, and may not: {why}");
+        let message = format!("a newer version must be in the space of the old one, which the \
+            policy rejects: {why}");
         return Err(Rejection::refused(audit, reason, message));
     }
     let memory = NewMemory {
@@ -125,7 +126,7 @@ fn evidence_violation(input: &StoreInput, checks: &EvidenceChecks) -> Option<(St
     let lists = Value::Object(classify(&input.evidence).lists());
     let problems = check_evidence_refs_json(&lists).err()?;
     let reason = "EVIDENCE_VALIDATION_FAILED:EVIDENCE_INVALID_REF";
-    let message = format!("the evidence cannot be followed: {}", problems.join(", "));
+    let message = format!("the evidence cannot be resolved: {}", problems.join(", "));
     Some((reason.to_owned(), message))
 }
 

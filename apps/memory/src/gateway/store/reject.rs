@@ -145,7 +145,7 @@ impl StoreCall {
     /// The logbook could not be read; nothing happened.
     pub(super) fn unavailable(&self, error: &Error) -> StoreAnswer {
         warn!(%error, "the logbook could not be read; the memory was not stored");
-        let message = format!("the logbook could not be asked; nothing was stored: {error}");
+        let message = format!("the logbook could not be read; nothing was stored: {error}");
         self.error("LOGBOOK_UNAVAILABLE", message, error.is_retryable())
     }
 }
