@@ -179,7 +179,12 @@ static ORDERS_SETTINGS: &[Setting] = &[
          unreachable",
     )
     .default("0.5"),
-    Setting::new("orders.breaker_open_sec", SECONDS, "how long the breaker stays open").default("60.0"),
+    Setting::new(
+        "orders.breaker_open_sec",
+        SECONDS,
+        "how long the breaker stays open",
+    )
+    .default("60.0"),
     Setting::new(
         "orders.idempo_ttl_hours",
         Kind::Whole(1, 366 * 24),

@@ -101,7 +101,7 @@ impl Cli {
         let (receiver, memories) = (Receiver::start().await?, Memories::start().await?);
         let far_sides = DemoServers {
             receiver: receiver.address(),
-            nobody: receiver.nobody(),
+            closed_address: receiver.closed_address(),
             memories: memories.address(),
         };
         let config = settings::write(folder, far_sides)?;

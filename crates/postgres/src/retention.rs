@@ -229,10 +229,12 @@ impl PostgresStore {
 }
 
 fn of(records: &mut BTreeMap<MessageId, Record>, id: MessageId) -> Result<&mut Record> {
-    records
-        .get_mut(&id)
-        .ok_or_else(|| rows::corrupt(format!("the read of a departure returned message {id}, \
-            which is not part of it")))
+    records.get_mut(&id).ok_or_else(|| {
+        rows::corrupt(format!(
+            "the read of a departure returned message {id}, \
+            which is not part of it"
+        ))
+    })
 }
 
 /// The answer of a step: a refusal by its name, or what was done.

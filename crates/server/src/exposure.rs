@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reachable_server_says_which_key_to_set() {
+    fn an_exposed_server_names_the_setting_to_change() {
         let without = check_exposure(&reachable()).unwrap_err().to_string();
         assert!(
             without.contains("server.allow_anonymous = true"),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reachable_server_starts_when_it_is_told_to() {
+    fn an_exposed_server_starts_with_explicit_settings() {
         let tls = ServerOptions {
             tokens: vec![entry("shop")],
             tls_cert: Some("cert.pem".into()),

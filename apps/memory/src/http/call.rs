@@ -69,7 +69,7 @@ async fn answered(
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
     let fault = mcp::argument_fault(text);
     match body {
-        Value::Object(message) if mcp::speaks(&message) => {
+        Value::Object(message) if mcp::is_jsonrpc(&message) => {
             match fault {
                 Ok(Some(fault)) => drop(parts.extensions.insert(fault)),
                 Ok(None) => {}
