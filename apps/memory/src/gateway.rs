@@ -246,7 +246,7 @@ impl MemoryService {
     ) -> Result<(), Refusal> {
         match (caller.actor.as_deref(), claimed) {
             (Some(actor), Some(claimed)) if caller.is_authenticated && actor != claimed => {
-                let why = format!("the token is not {claimed}'s");
+                let why = format!("the token does not belong to {claimed}");
                 Err(Refusal::new("ACTOR_MISMATCH", why))
             }
             _ => Ok(()),

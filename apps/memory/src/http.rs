@@ -227,7 +227,7 @@ async fn unavailable(request: &mut Request, problem: &Problem) -> Option<Respons
     let read = timeout(BODY_WITHIN, to_bytes(body, BODY_BYTES_MAX)).await;
     let bytes = read.ok().and_then(Result::ok).unwrap_or_default();
     let id = match serde_json::from_slice::<Value>(&bytes).ok() {
-        Some(Value::Object(fields)) if mcp::speaks(&fields) => fields.get("id").cloned(),
+        Some(Value::Object(fields)) if mcp::is_jsonrpc(&fields) => fields.get("id").cloned(),
         Some(Value::Object(_)) => return None,
         _ => None,
     };

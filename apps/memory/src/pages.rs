@@ -314,10 +314,10 @@ fn parts(report: &Value) -> Vec<Part> {
             Value::Object(_) => {
                 let mut facts = Vec::new();
                 flatten("", value, &mut facts);
-                let title = spoken(name);
+                let title = label(name);
                 parts.push(Part { title, facts });
             }
-            plain => parts[0].facts.push((spoken(name), said(plain))),
+            plain => parts[0].facts.push((label(name), display(plain))),
         }
     }
     parts
@@ -328,21 +328,21 @@ fn flatten(prefix: &str, value: &Value, facts: &mut Vec<(String, String)>) {
         Value::Object(fields) => {
             for (name, value) in fields {
                 let name = match prefix {
-                    "" => spoken(name),
-                    prefix => format!("{prefix}: {}", spoken(name)),
+                    "" => label(name),
+                    prefix => format!("{prefix}: {}", label(name)),
                 };
                 flatten(&name, value, facts);
             }
         }
-        plain => facts.push((prefix.to_owned(), said(plain))),
+        plain => facts.push((prefix.to_owned(), display(plain))),
     }
 }
 
-fn spoken(name: &str) -> String {
+fn label(name: &str) -> String {
     name.replace('_', " ")
 }
 
-fn said(value: &Value) -> String {
+fn display(value: &Value) -> String {
     match value {
         Value::Null => "–".to_owned(),
         Value::String(text) => text.clone(),

@@ -29,7 +29,7 @@ static MEMORY_SETTINGS: &[Setting] = &[
     Setting::new(
         "memory.project_key",
         Kind::Text,
-        "whose settings, spaces and evidence",
+        "key of the project whose settings, spaces and evidence are served",
     )
     .default("\"default\"")
     .variables(&["PROJECT_KEY"]),
@@ -49,15 +49,15 @@ static MEMORY_SETTINGS: &[Setting] = &[
     Setting::new(
         "memory.openmemory_api_key",
         Kind::Secret,
-        "who we are to it: `Authorization: Bearer`",
+        "credential sent to the memory server, as `Authorization: Bearer`",
     )
     .example("\"...\"")
     .variables(&["OPENMEMORY_API_KEY", "OM_API_KEY"]),
     Setting::new(
         "memory.openmemory_dialect",
         Kind::Word(&["auto", "js1", "js_head", "python"]),
-        "how to speak to it: `auto` asks, `js1` is the JavaScript server up to 1.3, `js_head` \
-         the one since, `python` the Python server",
+        "protocol of the memory server: `auto` detects it, `js1` is the JavaScript server up to \
+         1.3, `js_head` its later versions, `python` the Python server",
     )
     .default("\"auto\""),
     Setting::new(
@@ -71,14 +71,14 @@ static MEMORY_SETTINGS: &[Setting] = &[
     Setting::new(
         "memory.openmemory_max_client_retries",
         Kind::Whole(0, 10),
-        "how often its client tries again by itself within one delivery",
+        "retries of the HTTP client within one delivery",
     )
     .default("0")
     .variables(&["OPENMEMORY_MAX_CLIENT_RETRIES"]),
     Setting::new(
         "memory.gateway_budget_ms",
         Kind::Whole(10, 600_000),
-        "how long an agent waits for the server; what takes longer is put off",
+        "how long a request waits for the memory server; after that the memory is deferred",
     )
     .default("3000"),
     Setting::new(
@@ -91,32 +91,33 @@ static MEMORY_SETTINGS: &[Setting] = &[
     Setting::new(
         "memory.private_space_prefix",
         Kind::Text,
-        "what private spaces begin with; after a change, spaces with the old prefix are \
-         closed to whoever has a token with a name; where nobody says who writes, audits of \
-         deliveries tell whose a space is by `private:` only",
+        "prefix of private spaces; after a change, tokens that name an actor have no access to \
+         spaces with the old prefix. The audit of a delivery without an actor takes it from the \
+         space, with the prefix `private:` only",
     )
     .default("\"private:\"")
     .variables(&["PRIVATE_SPACE_PREFIX"]),
     Setting::new(
         "memory.governance_admin_key",
         Kind::Secret,
-        "who may change the settings of a project without being on its list",
+        "key with which a caller that is not in `allowlist_users` may change the settings of a \
+         project",
     )
     .example("\"...\"")
     .variables(&["GOVERNANCE_ADMIN_KEY"]),
     Setting::new(
         "memory.unknown_actor_policy",
         Kind::Word(&["reject", "degrade", "auto_create"]),
-        "what becomes of writes by somebody who is no user: `reject`, `degrade` (kept in a \
-         private space of nobody in particular), `auto_create`",
+        "what happens to writes of an actor that is not a user: `reject`, `degrade` (stored in \
+         the private space of unknown actors), `auto_create`",
     )
     .default("\"degrade\"")
     .variables(&["UNKNOWN_ACTOR_POLICY"]),
     Setting::new(
         "memory.tool_set",
         Kind::Word(&["all", "memory"]),
-        "which tools agents are offered: `all`, or `memory` for those of memories and their \
-         settings, without evidence and logbook",
+        "tools that agents see: `all`, or `memory` for those of memories and their settings, \
+         without evidence and logbook",
     )
     .default("\"all\""),
     Setting::new(
@@ -156,7 +157,7 @@ static MEMORY_SETTINGS: &[Setting] = &[
     Setting::new(
         "memory.gateway_auth_token",
         Kind::Secret,
-        "a token that agents must show, of at least 16 bytes; `openssl rand -hex 16` prints one",
+        "a token that agents must send, of at least 16 bytes; `openssl rand -hex 16` prints one",
     )
     .example("\"...\"")
     .variables(&["GATEWAY_AUTH_TOKEN"]),
@@ -185,28 +186,29 @@ static MEMORY_SETTINGS: &[Setting] = &[
     Setting::new(
         "memory.base_backoff_seconds",
         Kind::Whole(1, 86_400),
-        "half of how long a memory rests after its first failed try; doubles with each",
+        "half of the delay after the first failed try; doubles with each",
     )
     .default("60")
     .policy(&["retry.base_ms"]),
     Setting::new(
         "memory.max_backoff_seconds",
         Kind::Whole(1, 86_400),
-        "how long it rests at most, before jitter",
+        "longest delay, before jitter",
     )
     .default("3600")
     .policy(&["retry.max_ms"]),
     Setting::new(
         "memory.jitter_factor",
         Kind::Number(0.0, 1.0),
-        "by which fraction rests are spread either way",
+        "fraction by which delays are spread either way",
     )
     .default("0.3")
     .policy(&["retry.jitter"]),
     Setting::new(
         "memory.lease_seconds",
         Kind::Whole(1, 3_600),
-        "how long a worker may be silent before its memories are given to another",
+        "lease time: memories whose lease was not renewed for this long can be claimed by another \
+         worker",
     )
     .default("120")
     .variables(&["WORKER_LEASE_TIMEOUT"])
@@ -214,7 +216,8 @@ static MEMORY_SETTINGS: &[Setting] = &[
     Setting::new(
         "memory.reconcile_interval_seconds",
         Kind::Whole(0, 86_400),
-        "how often the outbox is compared with its audits; 0: only when somebody asks",
+        "how often the outbox is compared with its audits; 0: only by `consign reconcile` and the \
+         dashboard",
     )
     .default("300"),
     Setting::new(

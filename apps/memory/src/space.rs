@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_space_says_whose_it_is() {
+    fn a_private_space_names_its_owner() {
         let spaces = Spaces::default();
         let table = [
             ("private:alice", Some(SpaceKind::Private), Some("alice")),

@@ -84,7 +84,9 @@ impl From<LockError> for BackendError {
     fn from(error: LockError) -> Self {
         Self::Unreachable(match error {
             LockError::Unavailable(error) => error.to_string(),
-            LockError::TimedOut => "others are still writing; nothing was sent".to_owned(),
+            LockError::TimedOut => {
+                "another process holds the write lock; nothing was sent".to_owned()
+            }
         })
     }
 }

@@ -44,14 +44,15 @@ static ORDERS_SETTINGS: &[Setting] = &[
     Setting::new(
         "orders.outbox_poll_interval_sec",
         SECONDS,
-        "how long an idle worker rests where nobody wakes it",
+        "poll interval of an idle worker without wake-ups",
     )
     .default("0.5")
     .variables(&["OUTBOX_POLL_INTERVAL_SEC"]),
     Setting::new(
         "orders.outbox_lock_lease_sec",
         SECONDS,
-        "how long a worker may be silent before its orders are given to another",
+        "lease time: orders whose lease was not renewed for this long can be claimed by another \
+         worker",
     )
     .default("120.0")
     .variables(&["OUTBOX_LOCK_LEASE_SEC"])
@@ -67,7 +68,7 @@ static ORDERS_SETTINGS: &[Setting] = &[
     Setting::new(
         "orders.outbox_backoff_sec",
         Kind::Numbers,
-        "rests after failed sends; the last one repeats",
+        "delays after failed sends; the last one repeats",
     )
     .default("[5.0, 10.0, 20.0, 40.0, 80.0, 160.0]")
     .variables(&["OUTBOX_BACKOFF_SEC"])
@@ -83,8 +84,8 @@ static ORDERS_SETTINGS: &[Setting] = &[
     Setting::new(
         "orders.broker_url",
         Kind::Url,
-        "where the http adapter posts orders; with the paper adapter the variable \
-         `BROKER_URL`, which other programs have too, is left alone with a note",
+        "where the http adapter posts orders; with the paper adapter the variable `BROKER_URL`, \
+         which other programs use too, is ignored and logged",
     )
     .example("\"https://broker.example/orders\"")
     .variables(&["BROKER_URL"])
@@ -92,7 +93,7 @@ static ORDERS_SETTINGS: &[Setting] = &[
     Setting::new(
         "orders.broker_status_url",
         Kind::Url,
-        "where it asks what became of one; `{key}` stands for the order's key",
+        "URL of the status query about an order; `{key}` is replaced by the order's key",
     )
     .example("\"https://broker.example/orders/{key}\"")
     .variables(&["BROKER_STATUS_URL"])
@@ -116,7 +117,7 @@ static ORDERS_SETTINGS: &[Setting] = &[
     Setting::new(
         "orders.broker_api_key",
         Kind::Secret,
-        "who we are to the broker",
+        "API key sent to the broker",
     )
     .example("\"...\"")
     .variables(&["BROKER_API_KEY"]),
@@ -152,8 +153,8 @@ static ORDERS_SETTINGS: &[Setting] = &[
     Setting::new(
         "orders.broker_takes_keys",
         Kind::Flag,
-        "whether the broker executes a key once however often it comes; if not, what may have \
-         been executed is asked about or held",
+        "whether the broker executes each key at most once; if not, an order that may have been \
+         executed is looked up at the broker or held",
     )
     .default("true")
     .variables(&["BROKER_TAKES_KEYS"])
@@ -174,21 +175,27 @@ static ORDERS_SETTINGS: &[Setting] = &[
     Setting::new(
         "orders.breaker_share",
         Kind::Number(0.0, 1.0),
-        "when more than this share of them timed out or found the broker down, it is left alone",
+        "the breaker opens when more than this share of them timed out or found the broker \
+         unreachable",
     )
     .default("0.5"),
-    Setting::new("orders.breaker_open_sec", SECONDS, "for how long").default("60.0"),
+    Setting::new(
+        "orders.breaker_open_sec",
+        SECONDS,
+        "how long the breaker stays open",
+    )
+    .default("60.0"),
     Setting::new(
         "orders.idempo_ttl_hours",
         Kind::Whole(1, 366 * 24),
-        "how long a key is remembered",
+        "how long a key is kept",
     )
     .default("48")
     .variables(&["IDEMPO_TTL_HOURS"]),
     Setting::new(
         "orders.idempo_secret",
         Kind::Secret,
-        "what keys are hashed with before they are logged; without it, each process has its own",
+        "secret with which keys are hashed for logs; without it, each process generates its own",
     )
     .example("\"...\"")
     .variables(&["IDEMPO_SECRET"]),
@@ -247,13 +254,13 @@ static ORDERS_SETTINGS: &[Setting] = &[
     Setting::new(
         "orders.paper_seed",
         Kind::Whole(0, i64::MAX as u64),
-        "what the paper broker's prices grow from",
+        "seed of the paper broker's prices",
     )
     .default("0"),
     Setting::new(
         "orders.paper_script",
         Kind::Text,
-        "what the paper broker does wrong, for rehearsals",
+        "faults that the paper broker simulates",
     )
     .default("\"\""),
 ];

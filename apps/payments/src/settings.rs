@@ -22,15 +22,14 @@ static PAYMENTS_SETTINGS: &[Setting] = &[
     Setting::new(
         "payments.rail",
         Kind::Word(&["simulated", "http", "none"]),
-        "`simulated`, `http`, or `none`: payments are taken here, and dispatched by whoever \
-         claims them over [SQL](sql-payments.md) or [HTTP](http.md#working-on-payments); see \
-         above",
+        "`simulated`, `http`, or `none`: other programs claim and dispatch the payments, over \
+         [SQL](sql-payments.md) or [HTTP](http.md#working-on-payments); see above",
     )
     .example("\"http\""),
     Setting::new(
         "payments.rail_types",
         Kind::Texts,
-        "what the rail takes; any other payment fails with `UNKNOWN_RAIL_TYPE`",
+        "rail types that are dispatched; any other payment fails with `UNKNOWN_RAIL_TYPE`",
     )
     .default("[\"PAYMENT\", \"TRANSFER\", \"REFUND\", \"REVERSAL\"]"),
     Setting::new(
@@ -42,14 +41,14 @@ static PAYMENTS_SETTINGS: &[Setting] = &[
     Setting::new(
         "payments.rail_status_url",
         Kind::Url,
-        "where it is asked about one; `{reference}` stands for the `outbox_id`. The http rail \
-         needs it",
+        "URL of the status query about a payment; `{reference}` is replaced by the `outbox_id`. \
+         Required by the http rail",
     )
     .example("\"https://rail.example/payments/{reference}\""),
     Setting::new(
         "payments.rail_token",
         Kind::Secret,
-        "who we are to the rail: `Authorization: Bearer`",
+        "token sent to the rail, as `Authorization: Bearer`",
     )
     .example("\"...\""),
     Setting::new(
@@ -86,8 +85,8 @@ static PAYMENTS_SETTINGS: &[Setting] = &[
     Setting::new(
         "payments.lease_sec",
         Kind::Whole(1, 3_600),
-        "how long a worker may be silent before its payments are given to another; at least 5 \
-         s more than `dispatch_timeout_sec`",
+        "lease time: payments whose lease was not renewed for this long can be claimed by another \
+         worker; at least 5 s more than `dispatch_timeout_sec`",
     )
     .default("60")
     .policy(&["lease_ttl_ms"]),
@@ -121,14 +120,14 @@ static PAYMENTS_SETTINGS: &[Setting] = &[
     Setting::new(
         "payments.backoff_base_ms",
         Kind::Whole(1_000, DAY_MS),
-        "how long a payment rests after its first failed attempt; doubles with each",
+        "delay after the first failed attempt; doubles with each",
     )
     .default("1000")
     .policy(&["retry.base_ms"]),
     Setting::new(
         "payments.backoff_max_ms",
         Kind::Whole(1_000, DAY_MS),
-        "how long it rests at most",
+        "longest delay",
     )
     .default("60000")
     .policy(&["retry.max_ms"]),
@@ -169,14 +168,14 @@ static PAYMENTS_SETTINGS: &[Setting] = &[
     Setting::new(
         "payments.watch_interval_sec",
         Kind::Whole(1, 86_400),
-        "how often `serve` looks for what must be compared with the rail's books",
+        "how often `serve` looks for payments to compare with the rail's records",
     )
     .default("900"),
     Setting::new(
         "payments.tenants.*",
         Kind::Text,
-        "the tenant, a UUID, that the token `server.tokens.NAME` is bound to; a token without \
-         one may speak for all",
+        "the tenant, a UUID, that the token `server.tokens.NAME` is bound to; a token without an \
+         entry may use all tenants",
     )
     .example("\"0190f3a2-7b1c-7000-8000-00000000000a\""),
 ];

@@ -27,7 +27,7 @@ use self::{
     walk::{HAND, Walk},
 };
 use crate::{
-    NewCommit, Note, Outlet, PatchWriter, Records, Repo, ScmError, Source, SourceBatch,
+    BatchSender, NewCommit, Note, PatchWriter, Records, Repo, ScmError, Source, SourceBatch,
     SourceOptions, Stream, Watermark,
 };
 
@@ -155,7 +155,7 @@ impl GitSource {
         &self,
         leg: &CommitRange,
         mut notes: Vec<Note>,
-        to: &Outlet,
+        to: &BatchSender,
     ) -> Result<(), ScmError> {
         let folder = &self.options.mirrors_root;
         let walk = Walk::list(&self.git, folder, leg.base.as_deref(), &leg.target).await?;
@@ -246,7 +246,7 @@ impl Source for GitSource {
         Ok(())
     }
 
-    async fn read(&self, _: Stream, from: &Watermark, to: &Outlet) -> Result<(), ScmError> {
+    async fn read(&self, _: Stream, from: &Watermark, to: &BatchSender) -> Result<(), ScmError> {
         let Some(tip) = self.tip().await? else {
             return Ok(());
         };

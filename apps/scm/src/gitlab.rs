@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use self::{client::Client, model::Project, reached::RequestPosition};
-use crate::{Outlet, PatchWriter, Repo, ScmError, Source, SourceOptions, Stream, Watermark};
+use crate::{BatchSender, PatchWriter, Repo, ScmError, Source, SourceOptions, Stream, Watermark};
 
 /// GitLab's maximum.
 const PAGE_RECORDS_MAX: usize = 100;
@@ -61,7 +61,12 @@ impl Source for GitlabSource {
         &[Stream::Gitlab, Stream::GitlabMr, Stream::GitlabReviews]
     }
 
-    async fn read(&self, stream: Stream, from: &Watermark, to: &Outlet) -> Result<(), ScmError> {
+    async fn read(
+        &self,
+        stream: Stream,
+        from: &Watermark,
+        to: &BatchSender,
+    ) -> Result<(), ScmError> {
         let size = self.page_size();
         let project: Project = self.client.get(&self.client.at(&[], &[])).await?.body;
         match stream {

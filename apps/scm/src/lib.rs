@@ -34,7 +34,7 @@ pub use record::{
     Provider, Repo,
 };
 pub use retry::{Retry, Wait};
-pub use source::{Note, Outlet, Source, SourceBatch, SourcePosition};
+pub use source::{BatchSender, Note, Source, SourceBatch, SourcePosition};
 pub use step::{End, Step, Stop};
 pub use svn::SvnSource;
 pub use sync::{SyncReport, Synchronizer};

@@ -39,9 +39,9 @@ pub struct Note {
 /// Channel from a source to the ledger. It holds few batches: the source reads the next batch while
 /// the ledger writes.
 #[derive(Clone, Debug)]
-pub struct Outlet(mpsc::Sender<SourceBatch>);
+pub struct BatchSender(mpsc::Sender<SourceBatch>);
 
-impl Outlet {
+impl BatchSender {
     /// An outlet and its receiver.
     pub fn new(batches_max: usize) -> (Self, mpsc::Receiver<SourceBatch>) {
         let (sender, receiver) = mpsc::channel(batches_max);
@@ -79,7 +79,12 @@ pub trait Source: Send + Sync {
     ///
     /// A position is sent only with or after everything before it, so that the watermark never
     /// exceeds what is written. An empty repository sends nothing.
-    async fn read(&self, stream: Stream, from: &Watermark, to: &Outlet) -> Result<(), ScmError>;
+    async fn read(
+        &self,
+        stream: Stream,
+        from: &Watermark,
+        to: &BatchSender,
+    ) -> Result<(), ScmError>;
 
     /// Writes the change of a commit or revision as a unified diff. Continues beyond the writer's
     /// limit, so that it can count.

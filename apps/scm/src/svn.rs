@@ -20,7 +20,7 @@ use self::{
     stat::Stat,
 };
 use crate::{
-    NewRevision, Outlet, PatchWriter, Records, Repo, Retry, ScmError, Source, SourceBatch,
+    BatchSender, NewRevision, PatchWriter, Records, Repo, Retry, ScmError, Source, SourceBatch,
     SourceOptions, SourcePosition, Stream, Watermark,
 };
 
@@ -189,7 +189,7 @@ impl Source for SvnSource {
         &[Stream::Svn]
     }
 
-    async fn read(&self, _: Stream, from: &Watermark, to: &Outlet) -> Result<(), ScmError> {
+    async fn read(&self, _: Stream, from: &Watermark, to: &BatchSender) -> Result<(), ScmError> {
         let info = self.retry.run(async || self.info().await).await?;
         let batch = i64::try_from(self.batch_records_max).unwrap_or(SPAN_MAX);
         let (mut done, mut span) = (self.begin(from, &info)?, batch);

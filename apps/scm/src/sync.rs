@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use crate::{
-    Batch, Diffs, MaterializeReport, Outlet, Point, Progress, Records, Repo, Retry, ScmError,
+    Batch, BatchSender, Diffs, MaterializeReport, Point, Progress, Records, Repo, Retry, ScmError,
     ScmLedger, Source, SourceBatch, Stream, SyncHooks, SyncOptions, Watermark,
 };
 
@@ -77,7 +77,7 @@ impl Synchronizer<'_> {
     async fn stream(&self, stream: Stream, synced: &mut SyncReport) -> Result<(), ScmError> {
         let stored = self.ledger.watermark(self.repo.repo_id, stream).await?;
         let watermark = Watermark::read(stored.as_ref());
-        let (outlet, found) = Outlet::new(BATCHES_AHEAD);
+        let (outlet, found) = BatchSender::new(BATCHES_AHEAD);
         let from = &watermark;
         let reading = async move {
             let read = self.source.read(stream, from, &outlet).await;

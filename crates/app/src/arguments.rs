@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_know_their_units() {
+    fn sizes_are_parsed_with_units() {
         assert_eq!(bytes("4096"), Ok(4096));
         assert_eq!(bytes("64KiB"), Ok(65_536));
         assert_eq!(bytes("1 MiB"), Ok(1_048_576));

@@ -44,7 +44,7 @@ pub enum Failure {
     /// The reader of the output closed it, which is no error.
     BrokenPipe,
     /// Any other failure, which is printed.
-    Told {
+    Error {
         /// How the program ends.
         exit: Exit,
         /// A stable word for programs.
@@ -59,7 +59,7 @@ pub enum Failure {
 impl Failure {
     /// A failure with its exit code and its word for programs.
     pub fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
-        Self::Told {
+        Self::Error {
             exit,
             code,
             message: message.into(),
@@ -92,7 +92,7 @@ impl Failure {
     pub fn code(&self) -> Option<&'static str> {
         match self {
             Self::BrokenPipe => None,
-            Self::Told { code, .. } => Some(code),
+            Self::Error { code, .. } => Some(code),
         }
     }
 
@@ -100,7 +100,7 @@ impl Failure {
     pub fn message(&self) -> &str {
         match self {
             Self::BrokenPipe => "the output was closed",
-            Self::Told { message, .. } => message,
+            Self::Error { message, .. } => message,
         }
     }
 
@@ -108,13 +108,13 @@ impl Failure {
     pub fn unknown_queue(&self) -> Option<&str> {
         match self {
             Self::BrokenPipe => None,
-            Self::Told { unknown_queue, .. } => unknown_queue.as_deref(),
+            Self::Error { unknown_queue, .. } => unknown_queue.as_deref(),
         }
     }
 
     /// The same failure, its message rewritten.
     pub fn map_message(mut self, rewrite: impl FnOnce(String) -> String) -> Self {
-        if let Self::Told { message, .. } = &mut self {
+        if let Self::Error { message, .. } = &mut self {
             *message = rewrite(std::mem::take(message));
         }
         self
@@ -122,7 +122,7 @@ impl Failure {
 
     /// Prints the failure on standard error and returns the exit code.
     pub fn report(self, json: bool) -> ExitCode {
-        let Self::Told {
+        let Self::Error {
             exit,
             code,
             message,
@@ -163,7 +163,7 @@ impl From<Error> for Failure {
             Error::UnknownQueue { queue, .. } => Some(queue),
             _ => None,
         };
-        Self::Told {
+        Self::Error {
             exit,
             code,
             message,

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_said_changes() {
+    fn only_set_fields_change() {
         let exponential = |base_ms, max_ms, jitter| RetrySchedule::Exponential {
             base_ms,
             factor: 2.0,

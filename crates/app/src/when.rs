@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_told_with_its_distance_in_two_units() {
+    fn a_time_is_shown_with_its_distance_in_two_units() {
         let now: Timestamp = "2026-11-15T21:21:13.250Z".parse().unwrap();
         let check = |ms: i64, expected: &str| {
             let at = now - SignedDuration::from_millis(ms);

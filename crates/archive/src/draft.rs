@@ -12,7 +12,7 @@ use zstd::stream::write::Encoder;
 use crate::{
     Archive, Error, FORMAT, IdRange, Manifest, ManifestFacts, Record, Result, WriteLock,
     disk::{self, OutputFile},
-    hash::{Hash, Hashed},
+    hash::{Hash, HashedFile},
     name::Name,
     tally::Tally,
     verify::verify,
@@ -23,7 +23,7 @@ pub(crate) struct Draft {
     archive: Archive,
     range: IdRange,
     generation: u64,
-    encoder: Encoder<'static, Hashed<OutputFile>>,
+    encoder: Encoder<'static, HashedFile<OutputFile>>,
     lines: Hash,
     tally: Tally,
     leftovers: Leftovers,
@@ -44,7 +44,7 @@ impl Draft {
             data: Some(path.clone()),
             manifest: None,
         };
-        let encoder = Encoder::new(Hashed::new(file), zstd::DEFAULT_COMPRESSION_LEVEL);
+        let encoder = Encoder::new(HashedFile::new(file), zstd::DEFAULT_COMPRESSION_LEVEL);
         let encoder = encoder.and_then(|mut encoder| {
             encoder.include_checksum(true)?;
             Ok(encoder)

@@ -39,19 +39,19 @@ impl Hash {
 }
 
 /// A file, with the hash of what was read from it or written to it.
-pub(crate) struct Hashed<F> {
+pub(crate) struct HashedFile<F> {
     pub(crate) file: F,
     pub(crate) hash: Hash,
 }
 
-impl<F> Hashed<F> {
+impl<F> HashedFile<F> {
     pub(crate) fn new(file: F) -> Self {
         let hash = Hash::new();
         Self { file, hash }
     }
 }
 
-impl<F: Read> Read for Hashed<F> {
+impl<F: Read> Read for HashedFile<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.file.read(buffer)?;
         self.hash.update(&buffer[..length]);
@@ -59,7 +59,7 @@ impl<F: Read> Read for Hashed<F> {
     }
 }
 
-impl<F: Write> Write for Hashed<F> {
+impl<F: Write> Write for HashedFile<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let length = self.file.write(bytes)?;
         self.hash.update(&bytes[..length]);

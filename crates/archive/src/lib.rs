@@ -30,5 +30,5 @@ pub use name::IdRange;
 pub use record::{ArchivedAttempt, ArchivedLate, Death, Record, payload_digest};
 pub use search::Filter;
 pub use tally::Counts;
-pub use verify::Verified;
+pub use verify::Verification;
 pub use writer::Writer;

@@ -13,10 +13,10 @@ use zstd::stream::read::Decoder;
 
 use crate::{
     Error, Manifest, Record, Result,
-    hash::{Hash, Hashed},
+    hash::{Hash, HashedFile},
 };
 
-type Input = BufReader<Take<Decoder<'static, BufReader<Hashed<File>>>>>;
+type Input = BufReader<Take<Decoder<'static, BufReader<HashedFile<File>>>>>;
 
 /// One line of a data file.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Lines {
             );
             return Err(Error::damaged(&path, why));
         }
-        let decoder = Decoder::with_buffer(BufReader::new(Hashed::new(file)));
+        let decoder = Decoder::with_buffer(BufReader::new(HashedFile::new(file)));
         let decoder = decoder.map_err(Error::io("decompress", &path))?;
         // A damaged file must not fill the memory: nothing is read beyond the recorded length.
         let bytes_max = manifest.bytes_uncompressed.saturating_add(1);

@@ -9,7 +9,7 @@ use crate::{Archive, Counts, Error, Manifest, Result, lines::Lines, tally::Tally
 /// What a verified data file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Verified {
+pub struct Verification {
     /// The rows of all queues.
     pub counts: Counts,
     /// The rows of each queue.
@@ -21,13 +21,13 @@ pub struct Verified {
 impl Archive {
     /// Reads a data file again and compares it with its manifest: both SHA-256, the counts, the order
     /// and bounds of the ids, and every record.
-    pub fn verify(&self, manifest: &Manifest) -> Result<Verified> {
+    pub fn verify(&self, manifest: &Manifest) -> Result<Verification> {
         verify(self.path(&manifest.file), manifest)
     }
 }
 
 /// Compares the file at `path` with `manifest`, which need not be committed yet.
-pub(crate) fn verify(path: PathBuf, manifest: &Manifest) -> Result<Verified> {
+pub(crate) fn verify(path: PathBuf, manifest: &Manifest) -> Result<Verification> {
     let mut lines = Lines::open(path, manifest)?;
     let mut tally = Tally::default();
     let mut erased = 0;
@@ -46,7 +46,7 @@ pub(crate) fn verify(path: PathBuf, manifest: &Manifest) -> Result<Verified> {
         );
         return Err(Error::damaged(lines.path(), why));
     }
-    Ok(Verified {
+    Ok(Verification {
         counts,
         queues,
         erased,

@@ -18,7 +18,7 @@ use crate::{
 pub struct Writer {
     range: IdRange,
     draft: Draft,
-    earlier: Option<Earlier>,
+    earlier: Option<CurrentFile>,
     previous: Option<MessageId>,
     is_failed: bool,
     /// Released after the draft is removed.
@@ -27,7 +27,7 @@ pub struct Writer {
 
 /// The current file of the range.
 #[derive(Debug)]
-struct Earlier {
+struct CurrentFile {
     manifest: Manifest,
     records: Peekable<EarlierRecords>,
 }
@@ -61,7 +61,7 @@ impl Archive {
             Some(manifest) => {
                 let lines = Lines::open(self.path(&manifest.file), &manifest)?;
                 let records = EarlierRecords(lines).peekable();
-                Some(Earlier { manifest, records })
+                Some(CurrentFile { manifest, records })
             }
             None => None,
         };

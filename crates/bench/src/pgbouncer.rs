@@ -53,7 +53,7 @@ impl PgBouncer {
             .kill_on_drop(true);
         // It refuses to run as root.
         if rustix::process::geteuid().is_root() {
-            let (user, group) = somebody_else()?;
+            let (user, group) = unprivileged_user()?;
             chown(directory.path(), Some(user), Some(group))?;
             command.uid(user).gid(group);
         }
@@ -96,7 +96,7 @@ fn configuration(server: &PgConnectOptions, address: SocketAddr) -> String {
 }
 
 /// A user who is not root, and may run things.
-fn somebody_else() -> Result<(u32, u32)> {
+fn unprivileged_user() -> Result<(u32, u32)> {
     let id = |flag: &str, user: &str| -> Option<u32> {
         let output = Blocking::new("id").args([flag, user]).output().ok()?;
         String::from_utf8(output.stdout).ok()?.trim().parse().ok()

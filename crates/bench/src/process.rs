@@ -102,7 +102,7 @@ impl Program {
         // Its first line has the address it listens on.
         let line = timeout(PATIENCE, lines.next_line()).await;
         let Ok(Ok(Some(line))) = line else {
-            let said = self.said(name);
+            let said = self.log_text(name);
             bail!("consign {command} did not start: {said}");
         };
         let banner: Value = serde_json::from_str(&line)?;
@@ -116,7 +116,7 @@ impl Program {
     }
 
     /// What a command of this name complained about.
-    pub(crate) fn said(&self, name: &str) -> String {
+    pub(crate) fn log_text(&self, name: &str) -> String {
         let log = self.directory.path().join(format!("{name}.log"));
         std::fs::read_to_string(log).unwrap_or_default()
     }

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_payload_has_the_size_the_report_tells() {
+    fn the_payload_has_the_size_in_the_report() {
         assert_eq!(payload().to_string().len(), PAYLOAD_BYTES);
     }
 }

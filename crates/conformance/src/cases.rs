@@ -114,13 +114,13 @@ macro_rules! each_case {
             begin:
                 begun_messages_are_marked
                 beginning_twice_is_beginning_once
-                beginning_nothing_asks_whether_the_lease_lives
+                an_empty_begin_checks_the_lease
                 a_lost_lease_cannot_begin
                 beginning_a_stranger_begins_nothing
                 a_settled_message_cannot_begin;
             settle:
                 a_delivery_is_recorded_in_full
-                a_retry_rests_as_the_schedule_says
+                a_retry_waits_for_the_delay_of_the_schedule
                 jitter_stays_within_its_fraction
                 a_report_may_name_its_own_delay
                 the_last_try_ends_dead
@@ -129,7 +129,7 @@ macro_rules! each_case {
                 a_message_meant_for_another_destination_keeps_its_tries
                 a_misdirected_message_rests_as_after_its_next_failure
                 retries_of_one_settle_come_back_in_report_order
-                settling_nothing_asks_whether_the_lease_lives
+                an_empty_settle_checks_the_lease
                 a_message_named_twice_refuses_the_settle
                 a_changed_policy_applies_to_leases_in_flight
                 a_thousand_messages_settle_in_one_call;
@@ -138,28 +138,28 @@ macro_rules! each_case {
                 an_expired_lease_cannot_settle_even_before_it_is_ended
                 an_ended_lease_cannot_settle
                 an_unknown_token_cannot_settle
-                a_repeated_settle_is_told_what_was_recorded
+                a_repeated_settle_returns_what_was_recorded
                 a_repeated_settle_cannot_change_its_mind
-                a_repeated_settle_is_told_where_the_message_is_now
+                a_repeated_settle_returns_the_current_state
                 a_settle_may_repeat_some_and_add_others
                 a_settle_repeated_after_the_rest_expired
                 a_stranger_refuses_the_whole_settle
                 a_repeat_with_a_stranger_is_refused
                 the_kernels_own_code_cannot_be_borrowed
-                a_token_speaks_for_its_own_lease_only
+                a_token_settles_its_own_lease_only
                 a_token_from_a_lost_timeline_is_refused;
             heartbeat:
                 what_processes_do_adds_up_by_queue_and_minute
-                processes_show_until_nobody_has_heard_of_them_for_a_day
+                processes_show_until_a_day_after_their_last_heartbeat
                 an_impossible_heartbeat_is_refused
-                no_more_processes_are_kept_than_were_heard_of_last
-                whoever_looks_at_a_payload_is_recorded;
+                keeps_the_processes_with_the_latest_heartbeats
+                records_who_views_a_payload;
             uncertain:
-                an_uncertain_report_is_resent_where_the_queue_says_so
+                an_uncertain_report_is_resent_under_on_uncertain_resend
                 uncertain_reports_exhaust_the_tries
                 doubt_lasts_until_the_sink_has_answered
                 doubt_survives_a_requeue
-                an_uncertain_report_is_held_where_the_queue_says_so
+                an_uncertain_report_is_held_under_on_uncertain_hold
                 an_uncertain_last_try_is_held_rather_than_dead
                 an_uncertain_report_with_a_code_to_hold_is_held_at_once
                 a_begun_message_is_resent_after_a_crash
@@ -173,7 +173,7 @@ macro_rules! each_case {
                 an_expiry_reaches_every_queue
                 an_expiry_with_nothing_to_do_does_nothing
                 an_expiry_counts_against_a_message_alone
-                an_expiry_counts_against_nobody_in_company
+                an_expiry_does_not_count_for_messages_that_share_a_lease
                 the_last_of_a_partly_settled_lease_is_alone
                 a_message_that_keeps_killing_its_worker_ends_dead
                 tries_and_losses_count_together;
@@ -189,7 +189,7 @@ macro_rules! each_case {
             order:
                 only_the_oldest_of_a_group_may_be_claimed
                 an_enqueue_answers_who_waits
-                messages_without_a_group_wait_for_nobody
+                messages_without_a_group_do_not_wait
                 an_unordered_queue_ignores_groups
                 the_same_group_in_two_queues_is_two_groups
                 a_retried_message_stays_group_head
@@ -237,7 +237,7 @@ macro_rules! each_case {
                 every_action_is_recorded_with_who_and_why
                 refused_moves_leave_no_record
                 an_audit_is_read_in_pages
-                nobody_acts_without_a_name_and_a_reason;
+                operator_actions_need_an_actor_and_a_reason;
             late:
                 a_late_result_is_kept_as_evidence
                 no_late_result_changes_anything
@@ -264,7 +264,7 @@ macro_rules! each_case {
                 a_redrive_of_nothing_is_done_at_once
                 a_redrive_keeps_groups_in_order
                 a_redrive_opens_blocked_groups
-                plans_nobody_could_carry_out_are_refused
+                rejects_redrives_that_cannot_run
                 redrives_are_listed_newest_first
                 the_dead_are_counted;
             redrive_pace:
@@ -320,13 +320,13 @@ macro_rules! each_case {
                 a_record_about_a_message_restarts_its_departure
                 a_departure_under_way_keeps_its_times
                 a_policy_change_gives_up_a_departure
-                an_archive_is_required_unless_the_policy_says_otherwise
+                an_archive_is_required_unless_the_policy_disables_it
                 one_process_at_a_time_maintains
                 a_lost_maintenance_lease_changes_nothing
                 a_departure_goes_on_after_its_process
                 a_departure_that_is_over_stays_over
                 the_departure_is_on_record
-                names_nobody_could_record_are_refused;
+                rejects_names_that_cannot_be_recorded;
             retention_totals:
                 totals_count_what_is_there_and_what_has_left
                 deaths_stay_in_the_totals_after_a_requeue
@@ -352,7 +352,7 @@ macro_rules! each_case {
                 a_key_stays_while_its_message_does;
             queues:
                 a_queue_keeps_every_rule_it_was_given
-                a_queue_nobody_made_is_not_there
+                an_uncreated_queue_does_not_exist
                 queues_are_listed_by_name_with_their_counts
                 queues_are_listed_in_pages
                 counts_take_ended_leases_as_leased
@@ -364,7 +364,7 @@ macro_rules! each_case {
             read:
                 an_explanation_carries_the_whole_message
                 an_explanation_carries_the_last_attempt
-                a_message_nobody_sent_has_no_story
+                an_unknown_message_has_no_history
                 every_place_has_its_sentence
                 leases_are_listed_oldest_first;
             list:

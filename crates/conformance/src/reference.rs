@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use consign_kernel::{
-    Layered, ManualClock, NewMessage, Produce as _, ReferenceStore, Result, Store,
+    LayeredStore, ManualClock, NewMessage, Produce as _, ReferenceStore, Result, Store,
     reference::{Flaw, Reference},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -59,7 +59,7 @@ impl Harness for ReferenceHarness {
     /// Under `WorkerClock` the second instance's clock is right, so that the two disagree.
     async fn another(&self) -> Arc<dyn Store> {
         match self.store.snapshot().flaw() {
-            Some(Flaw::WorkerClock(skew)) => Arc::new(Layered(Skew {
+            Some(Flaw::WorkerClock(skew)) => Arc::new(LayeredStore(Skew {
                 store: self.store.clone(),
                 clock: self.clock.clone(),
                 skew: -SignedDuration::try_from(skew).expect("invariant: a small skew"),

@@ -24,7 +24,7 @@ impl DemoServer {
         let address = listener.local_addr()?;
         let task = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
-                eprintln!("the far side of the demo failed: {error}");
+                eprintln!("a server of the demo failed: {error}");
             }
         });
         Ok(Self { address, task })

@@ -101,7 +101,7 @@ impl Cli {
         let (receiver, memories) = (Receiver::start().await?, Memories::start().await?);
         let far_sides = DemoServers {
             receiver: receiver.address(),
-            nobody: receiver.nobody(),
+            closed_address: receiver.closed_address(),
             memories: memories.address(),
         };
         let config = settings::write(folder, far_sides)?;
@@ -145,7 +145,7 @@ async fn open_shop(url: &str, seed: u64) {
     let caller = match Caller::new(url) {
         Ok(caller) => caller,
         Err(failure) => {
-            eprintln!("the shop stays closed: {failure}");
+            eprintln!("the demo did not start: {failure}");
             return;
         }
     };

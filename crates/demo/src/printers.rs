@@ -21,18 +21,18 @@ const OFF: Duration = Duration::from_secs(20);
 const REST: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
-enum Turn {
+enum PrinterAction {
     Prints,
     Jams,
     HasNoTemplate,
     IsSwitchedOff,
 }
 
-const TURNS: &[(u64, Turn)] = &[
-    (78, Turn::Prints),
-    (12, Turn::Jams),
-    (4, Turn::HasNoTemplate),
-    (6, Turn::IsSwitchedOff),
+const ACTIONS: &[(u64, PrinterAction)] = &[
+    (78, PrinterAction::Prints),
+    (12, PrinterAction::Jams),
+    (4, PrinterAction::HasNoTemplate),
+    (6, PrinterAction::IsSwitchedOff),
 ];
 
 /// Prints until it is dropped.
@@ -52,15 +52,15 @@ pub(crate) async fn print(caller: Caller, number: u64, seed: u64) {
             continue;
         };
         sleep(Duration::from_millis(1_500 + chance.below(4_000))).await;
-        let report = match chance.weigh(TURNS) {
-            Turn::Prints => json!({"outcome": "delivered"}),
-            Turn::Jams => {
+        let report = match chance.weigh(ACTIONS) {
+            PrinterAction::Prints => json!({"outcome": "delivered"}),
+            PrinterAction::Jams => {
                 json!({"outcome": "retry", "code": "paper_jam", "detail": "paper in the fuser"})
             }
-            Turn::HasNoTemplate => {
+            PrinterAction::HasNoTemplate => {
                 json!({"outcome": "dead", "code": "no_template", "detail": "no such form"})
             }
-            Turn::IsSwitchedOff => {
+            PrinterAction::IsSwitchedOff => {
                 sleep(OFF).await;
                 continue;
             }

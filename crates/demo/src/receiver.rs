@@ -35,7 +35,7 @@ impl Receiver {
     }
 
     /// An address without a listener, for as long as this lives.
-    pub(crate) fn nobody(&self) -> SocketAddr {
+    pub(crate) fn closed_address(&self) -> SocketAddr {
         self.partner.address()
     }
 }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_gets_what_it_asks_for() {
+    fn a_message_gets_the_scripted_answer() {
         let after = |ms| PlannedAnswer::Taken(Duration::from_millis(ms));
         for (word, fate) in [
             ("", after(0)),

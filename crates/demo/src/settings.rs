@@ -18,7 +18,7 @@ pub(crate) const ADMIN_KEY: &str = "demo-admin-key";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DemoServers {
     pub(crate) receiver: SocketAddr,
-    pub(crate) nobody: SocketAddr,
+    pub(crate) closed_address: SocketAddr,
     pub(crate) memories: SocketAddr,
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn write(folder: &Path, far: DemoServers) -> Result<PathBuf> {
 fn text(folder: &Path, far: DemoServers) -> String {
     let DemoServers {
         receiver,
-        nobody,
+        closed_address,
         memories,
     } = far;
     // A JSON string without control characters is a TOML string.
@@ -44,7 +44,10 @@ fn text(folder: &Path, far: DemoServers) -> String {
         )
     };
     let (mail, webhooks) = (sink("mail", receiver), sink("webhooks", receiver));
-    let (newsletter, partner) = (sink("newsletter", receiver), sink("partner", nobody));
+    let (newsletter, partner) = (
+        sink("newsletter", receiver),
+        sink("partner", closed_address),
+    );
     format!(
         r#"
 [worker]

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_leads_where_the_policy_says() {
+    fn a_report_leads_to_the_state_of_the_policy() {
         use OnUncertain::{Hold, Probe, Resend};
         use Outcome::{Dead, Delivered, Retry, Uncertain};
         let table = [
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_to_hold_holds_an_uncertain_report_whatever_on_uncertain_says() {
+    fn a_hold_code_holds_an_uncertain_report_under_any_on_uncertain() {
         for on_uncertain in [OnUncertain::Resend, OnUncertain::Probe, OnUncertain::Hold] {
             for (outcome, code, is_held) in [
                 (Outcome::Uncertain, "NO_RECEIPT", true),

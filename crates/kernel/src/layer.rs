@@ -30,16 +30,16 @@ pub trait Layer: Send + Sync {
 
 /// A layer as a store. Everything else of the layer is reached through it.
 #[derive(Debug)]
-pub struct Layered<L>(pub L);
+pub struct LayeredStore<L>(pub L);
 
-impl<L: From<Arc<dyn Store>>> Layered<L> {
+impl<L: From<Arc<dyn Store>>> LayeredStore<L> {
     /// A layer around a store, with what the layer has by default.
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self(L::from(inner)))
     }
 }
 
-impl<L> Deref for Layered<L> {
+impl<L> Deref for LayeredStore<L> {
     type Target = L;
 
     fn deref(&self) -> &L {
@@ -50,7 +50,7 @@ impl<L> Deref for Layered<L> {
 macro_rules! pass_on {
     ($($name:ident { $($operation:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)* })*) => {
         $(#[async_trait]
-        impl<L: Layer> $name for Layered<L> {
+        impl<L: Layer> $name for LayeredStore<L> {
             $(async fn $operation(&self, $($argument: $kind),*) -> Result<$answer> {
                 self.before(stringify!($operation)).await?;
                 let answer = self.inner().$operation($($argument),*).await;

@@ -41,7 +41,7 @@ pub use heartbeat::{
     QueueStats, STATS_RETENTION, STATS_STEP_MAX,
 };
 pub use late::LateResult;
-pub use layer::{Layer, Layered};
+pub use layer::{Layer, LayeredStore};
 pub use lease::{
     BeginAnswer, Claim, ClaimedMessage, EndedLease, Expiry, Fence, Lease, LeaseView, ReleaseAnswer,
     RenewAnswer, TOKEN_SHOWN, Token, TokenPrefix,

@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use claim::{claimable, fitting};
 pub use enqueue::{Duplicate, KeyHolder, batches, duplicates, ids, key_conflict};
-pub use erase::Erasable;
+pub use erase::ErasureCandidate;
 pub use groups::{Promotion, group_moves_on, next_head};
 pub use operate::OperatorMove;
 pub use retention::{Cutoffs, Finished, fingerprint, hour, key_cutoff, may_leave};

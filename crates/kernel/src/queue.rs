@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_keeps_defaults_for_what_it_does_not_say_and_refuses_strangers() {
+    fn a_policy_keeps_defaults_and_rejects_unknown_fields() {
         let policy: QueuePolicy = serde_json::from_str(r#"{"attempts_max": 3}"#).unwrap();
         assert_eq!(
             policy,

@@ -7,7 +7,7 @@ SELECT 'attempts_gap' AS code, count(*) || ' message(s) have gaps in their attem
     HAVING count(*) > 0
 UNION ALL
 SELECT 'attempt_after_delivered', count(*) || ' message(s) were tried after they had been delivered',
-       'no mending needed here, but the sink may have seen them twice; report this as a defect',
+       'nothing to repair here, but the sink may have received them twice; report this as a defect',
        (array_agg(message_id ORDER BY message_id))[: 20]
     FROM (SELECT message_id FROM consign.attempt
               GROUP BY message_id HAVING min(attempt_no) FILTER (WHERE outcome = 'delivered') < max(attempt_no)) late

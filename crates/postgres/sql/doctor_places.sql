@@ -17,7 +17,7 @@ SELECT 'message_lost' AS code, count(*) || ' message(s) are in no place: they wo
 UNION ALL
 SELECT 'message_doubled', count(*) || ' message(s) are in ' || array_to_string(names, ' and ') || ' at once',
        CASE WHEN 'delivered' = ANY (names)
-            THEN 'they are done: as owner, remove them from every place but their attempts'
+            THEN 'delivered is final: as owner, remove them from every place but their attempts'
             ELSE 'as owner, remove them from one of the places; keep leased over ready' END,
        (array_agg(id ORDER BY id))[: 20]
     FROM found WHERE names IS NOT NULL GROUP BY names

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_of_an_app_is_told_from_the_servers_errors() {
+    fn distinguishes_a_rejection_by_an_app_from_server_errors() {
         assert!(is_of_an_app("P7005"));
         for code in [
             "P0001", "XX000", "HV000", "55P03", "42501", "23505", "CN003",

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_stands_where_its_use_says() {
+    fn pools_are_indexed_by_their_use() {
         for (index, use_) in Use::ALL.into_iter().enumerate() {
             assert_eq!(use_ as usize, index);
         }

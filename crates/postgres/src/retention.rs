@@ -234,9 +234,12 @@ impl PostgresStore {
 }
 
 fn of(records: &mut BTreeMap<MessageId, Record>, id: MessageId) -> Result<&mut Record> {
-    records
-        .get_mut(&id)
-        .ok_or_else(|| rows::corrupt(format!("message {id} was not asked for")))
+    records.get_mut(&id).ok_or_else(|| {
+        rows::corrupt(format!(
+            "the read of a departure returned message {id}, \
+            which is not part of it"
+        ))
+    })
 }
 
 /// The answer of a step: a refusal by its name, or what was done.

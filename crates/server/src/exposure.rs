@@ -10,9 +10,9 @@ use crate::{options::ServerOptions, token::Token};
 pub enum ExposureError {
     /// Others could reach it, and it needs no token.
     #[error(
-        "server.listen = \"{listen}\" can be reached by others, and there are no tokens: every caller \
-         could use the whole API. Add server.tokens (`consign token new` makes one), listen on 127.0.0.1, or \
-         set server.allow_anonymous = true to accept that"
+        "server.listen = \"{listen}\" can be reached from other machines, and there are no \
+         tokens: every caller could use the whole API. Add server.tokens (`consign token new` \
+         makes one), listen on 127.0.0.1, or set server.allow_anonymous = true to accept that"
     )]
     WithoutTokens {
         /// Where it would listen.
@@ -20,9 +20,9 @@ pub enum ExposureError {
     },
     /// Others could reach it, and everything would travel in the clear.
     #[error(
-        "server.listen = \"{listen}\" can be reached by others over plain HTTP: tokens and payloads \
-         could be read on the way. Set server.tls_cert and server.tls_key, or set \
-         server.allow_plain_http = true if a proxy in front ends TLS"
+        "server.listen = \"{listen}\" can be reached from other machines over plain HTTP: tokens \
+         and payloads could be read on the way. Set server.tls_cert and server.tls_key, or set \
+         server.allow_plain_http = true if a proxy in front terminates TLS"
     )]
     InTheClear {
         /// Where it would listen.
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reachable_server_says_which_key_to_set() {
+    fn an_exposed_server_names_the_setting_to_change() {
         let without = check_exposure(&reachable()).unwrap_err().to_string();
         assert!(
             without.contains("server.allow_anonymous = true"),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reachable_server_starts_when_it_is_told_to() {
+    fn an_exposed_server_starts_with_explicit_settings() {
         let tls = ServerOptions {
             tokens: vec![entry("shop")],
             tls_cert: Some("cert.pem".into()),

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_where_and_what_was_meant() {
+    fn errors_name_the_position_and_a_suggestion() {
         let typo = detail(r#"{"items": [{"delay_ms": 1}, {"delay_sm": 1}]}"#);
         assert!(typo.contains("items[1]"), "{typo}");
         assert!(typo.contains("did you mean \\\"delay_ms\\\"?"), "{typo}");

@@ -41,7 +41,7 @@ pub async fn run(state: AppState, shutdown: impl Future<Output = ()>) {
                 // Logged once, not every two seconds while it lasts.
                 if !was_failing {
                     let code = error.code();
-                    tracing::warn!(%error, code, "redrives cannot go on for now; trying again");
+                    tracing::warn!(%error, code, "a step of a redrive failed; retrying");
                 }
                 match error {
                     Error::Forbidden { .. } => FORBIDDEN_PAUSE,

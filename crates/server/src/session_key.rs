@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_long_and_is_shown_to_nobody() {
+    fn a_key_is_long_and_never_shown() {
         assert!(SessionKey::try_from("k".repeat(31)).is_err());
         let key = SessionKey::try_from("k".repeat(32)).unwrap();
         let shown = format!("{key:?} {}", serde_json::to_string(&key).unwrap());

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use consign_failpoint::kill_at;
 use consign_kernel::{
     By, Erase, Erasure, ErasureAnswer, ErasureResult, ErasureTarget, MessageId, PAGE_ENTRIES_MAX,
-    Payload, Refusal, Step, Token, plan::Erasable,
+    Payload, Refusal, Step, Token, plan::ErasureCandidate,
 };
 use sqlx::SqliteConnection;
 
@@ -67,7 +67,7 @@ impl Work<'_> {
         let found = self.find_erasable(&ids).await?;
         let answer = |id: &MessageId| match (states.get(id), found.get(id)) {
             (Some(state), Some(message)) => {
-                let erasable = Erasable {
+                let erasable = ErasureCandidate {
                     state: state.state,
                     is_erased: message.is_erased,
                     is_head: message.is_head,

@@ -221,8 +221,8 @@ impl RetryLimit {
             let (queue, fence, code) = (&context.queue, self.fence, error.code());
             error!(
                 %queue, %fence, code,
-                "queue {queue}: the store will not {attempted} lease {fence} ({error}); the lease is left \
-                 to run out"
+                "queue {queue}: the store will not {attempted} lease {fence} ({error}); the lease \
+                 expires by itself"
             );
             return false;
         }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_who_ask_while_it_runs_share_the_next_read() {
+    async fn callers_during_a_read_share_the_next_one() {
         let (shared, database) = (SharedRead::default(), Database::default());
         let took = Duration::from_millis(400);
         let ask = || shared.get(|| database.read(took));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_read_goes_on_when_those_who_asked_have_left() {
+    async fn a_read_continues_when_its_callers_have_left() {
         let (shared, database) = (SharedRead::default(), Database::default());
         let ask = || shared.get(|| database.read(Duration::from_secs(1)));
         for _ in 0..24 {

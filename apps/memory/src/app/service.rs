@@ -97,7 +97,7 @@ impl MemoryAppService {
                     }
                 }
                 Err(error) => tracing::warn!(
-                    "memory server {}: {error}; memories are deferred until it is there",
+                    "memory server {}: {error}; memories are deferred until it answers",
                     backend.destination()
                 ),
             }

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn diffs_and_logs_are_told_from_memories() {
+    fn distinguishes_diffs_and_logs_from_memories() {
         let diffs = [
             "--- a/x.c",
             "+++ b/x.c",

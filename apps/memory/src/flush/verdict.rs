@@ -58,7 +58,7 @@ pub(super) fn deduplicated(found: &KnownMemory, stored: &StoredMemory) -> Verdic
 /// The message names another backend than this worker's; nothing was sent.
 pub(super) fn misdirected(delivery: &Delivery, backend: &str, own: &str) -> Verdict {
     let detail = format!(
-        "it is meant for {backend}, and this worker stores into {own}; {}",
+        "the memory is for the backend {backend}, but this worker uses {own}; {}",
         setting_for(backend)
     );
     Verdict::misdirected(delivery, detail)

@@ -71,6 +71,6 @@ pub(crate) fn plain_key(uri: &str) -> String {
 
 fn mismatch(uri: &str, expected: &str, actual: &str) -> Refusal {
     let details = json!({"uri": uri, "expected_sha256": expected, "actual_sha256": actual});
-    let why = "the content is not what the reference says";
+    let why = "the hash of the content differs from the reference";
     Refusal::new("CHECKSUM_MISMATCH", why).with_details(details)
 }

@@ -34,7 +34,7 @@ use self::{
     authorize::FactSource,
     decide::{WritePlan, decide},
     parse::{StoreInput, parse},
-    reject::Refused,
+    reject::StoreError,
 };
 use super::MemoryService;
 use crate::{
@@ -201,7 +201,7 @@ impl StoreCall {
         }
     }
 
-    async fn store(self: &Arc<Self>, request: StoreRequest) -> Result<StoreAnswer, Refused> {
+    async fn store(self: &Arc<Self>, request: StoreRequest) -> Result<StoreAnswer, StoreError> {
         let options = self.service.options();
         let input = parse(request, options)?;
         let mut source = FactSource::Cache;

@@ -69,7 +69,7 @@ async fn answered(
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
     let fault = mcp::argument_fault(text);
     match body {
-        Value::Object(message) if mcp::speaks(&message) => {
+        Value::Object(message) if mcp::is_jsonrpc(&message) => {
             match fault {
                 Ok(Some(fault)) => drop(parts.extensions.insert(fault)),
                 Ok(None) => {}
@@ -135,7 +135,7 @@ fn malformed(why: &str) -> Problem {
     options, path = "/mcp", operation_id = "mcp_options", tag = "memory",
     responses(
         (status = 200, description = "It may"),
-        (status = 204, description = "It may, as a browser asks before it calls"),
+        (status = 204, description = "The page may call: the preflight of a browser"),
     ),
 )]
 pub(super) async fn preflight(

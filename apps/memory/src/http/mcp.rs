@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
 };
 
-pub(super) use self::front::{invalid, speaks, unavailable, unreadable};
+pub(super) use self::front::{invalid, is_jsonrpc, unavailable, unreadable};
 use self::handler::Tools;
 pub(super) use self::raw::argument_fault;
 pub use self::stdio::{StdioError, serve_stdio};

@@ -18,8 +18,8 @@ impl OpenMemory {
         let mut warnings = Vec::new();
         match self.detected_dialect(ends).await? {
             DialectState::Python => warnings.push(
-                "this OpenMemory cannot be asked for single memories: what it says it stored is \
-                 believed, and memories that may have been stored are looked for by searching"
+                "this OpenMemory (Python) cannot read single memories: stores are not verified, \
+                 and memories that may have been stored are looked up by search"
                     .into(),
             ),
             DialectState::Js1 | DialectState::JsHead => {

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_texts_or_bound_to_somebody() {
+    fn tokens_are_texts_or_bound_to_an_actor() {
         let options = MemoryOptions {
             gateway_auth_token: Some(Secret::new("everybodys-0123456789ab")),
             gateway_auth_tokens_json: Some(Secret::new(

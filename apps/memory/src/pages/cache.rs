@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_long_and_a_failure_is_not_for_ever() {
+    async fn lookups_time_out_and_a_failure_is_not_cached() {
         let cache = Arc::new(AnswerCache::<u32>::default());
         let started = Instant::now();
         let none = cache.look(LASTS, std::future::pending::<u32>).await;

@@ -241,21 +241,21 @@ impl AuditLogEntry for Audit {
     }
 
     fn cells(&self) -> Vec<String> {
-        let said = |text: &Option<String>| text.clone().unwrap_or_default();
+        let or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
         let updated = self.updated_at.map(|at| at.to_string());
         let outbox_id = outbox_id(self).map(|id| id.to_string());
         vec![
             self.audit_id.to_string(),
             self.created_at.to_string(),
-            said(&updated),
-            said(&self.actor_user_id),
+            or_empty(&updated),
+            or_empty(&self.actor_user_id),
             self.action.as_str().to_owned(),
             self.status.as_str().to_owned(),
             self.target_space.clone(),
-            said(&outbox_id),
-            said(&self.correlation_id),
-            said(&self.payload_sha),
-            said(&self.reason),
+            or_empty(&outbox_id),
+            or_empty(&self.correlation_id),
+            or_empty(&self.payload_sha),
+            or_empty(&self.reason),
         ]
     }
 

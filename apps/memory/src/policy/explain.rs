@@ -17,8 +17,8 @@ pub fn explain(reason: &str) -> String {
         "kind_not_allowed" => {
             format!("shared spaces do not take the kind {value} (allowed_kinds)")
         }
-        "missing_evidence" => "shared spaces want evidence (require_evidence): give evidence or \
-            evidence_refs"
+        "missing_evidence" => "shared spaces require evidence (require_evidence): send evidence \
+            or evidence_refs"
             .to_owned(),
         "exceeds_max_chars" => {
             let (chars, most) = value.split_once('>').unwrap_or((value, "fewer"));

@@ -64,7 +64,7 @@ macro_rules! each_case {
         $crate::cases::tests! { $args
             settings:
                 settings_are_made_on_first_sight
-                settings_asked_for_by_ten_at_once_are_one
+                settings_read_by_ten_at_once_are_one_row
                 settings_change_with_their_audit
                 a_refused_change_of_settings_leaves_nothing;
             audits:
@@ -78,19 +78,19 @@ macro_rules! each_case {
                 a_write_begins_with_its_audit
                 a_write_of_what_is_stored_does_not_begin
                 a_write_by_settings_of_yesterday_does_not_begin
-                a_write_by_nobody_does_not_begin
+                a_write_without_an_active_user_does_not_begin
                 a_kept_memory_is_there_with_its_audit
                 a_memory_begun_by_ten_at_once_is_kept_once;
             outbox:
                 due_memories_are_claimed_by_one_worker
                 the_oldest_due_are_claimed_first
                 what_is_not_due_is_not_claimed
-                what_somebody_holds_is_not_claimed
+                a_leased_message_is_not_claimed
                 a_lease_that_ran_out_is_claimed_again
                 two_workers_share_the_memories_by_age
                 a_memory_is_acknowledged_once
-                a_worker_speaks_for_its_own_memories_only
-                a_worker_whose_lease_ran_out_is_not_heard
+                a_worker_settles_its_own_memories_only
+                rejects_results_of_a_worker_whose_lease_expired
                 a_memory_that_failed_rests_until_its_time
                 a_memory_may_be_given_up
                 a_renewed_lease_is_never_claimed
@@ -138,7 +138,7 @@ macro_rules! each_case {
                 nothing_starves_behind_a_window
                 a_stale_lease_is_freed
                 a_lease_may_be_stale_again
-                a_reconciler_buries_nobody
+                a_reconciler_marks_no_message_dead
                 a_hanging_audit_ends_as_failed
                 reconcilers_at_once_repair_once
                 every_figure_of_nothing_is_there
@@ -158,7 +158,7 @@ macro_rules! each_case {
             alarms:
                 an_audit_without_its_row_is_reported
                 a_deferred_row_without_its_audit_is_found
-                evidence_nobody_can_find_is_found
+                doctor_finds_evidence_with_an_unreadable_uri
                 a_hanging_audit_is_found
                 an_outcome_without_its_audit_is_found
                 a_lost_row_is_not_taken_for_one_that_left;
@@ -170,7 +170,7 @@ macro_rules! each_case {
                 a_cursor_that_stands_elsewhere_stays
                 every_repository_has_its_cursor
                 of_two_that_consume_at_once_one_moves_it
-                a_step_nobody_understands_is_none;
+                an_invalid_step_moves_no_cursor;
             facts:
                 items_are_found_newest_first
                 an_event_changes_its_item
@@ -180,7 +180,7 @@ macro_rules! each_case {
                 a_candidate_is_kept_with_its_run;
             evidence:
                 facts_hold_no_credentials
-                an_item_says_whose_its_facts_are
+                facts_are_in_the_space_of_their_item
                 evidence_is_kept_with_its_audit
                 an_audit_holds_no_credentials;
             search:
@@ -207,9 +207,9 @@ macro_rules! each_case {
             write_lock:
                 a_write_lock_has_one_holder_until_it_is_released
                 a_write_lock_that_is_not_renewed_is_free_again
-                whoever_found_it_held_is_next
+                the_first_waiting_process_is_next
                 the_next_holder_has_to_ask_again
-                a_write_lock_asked_for_by_ten_at_once_has_one_holder;
+                a_write_lock_requested_by_ten_at_once_has_one_holder;
         }
     };
 }

@@ -109,7 +109,7 @@ impl Execution {
 pub fn resolved(payload: &Payload, statement: Option<&str>) -> Result<Value> {
     let Some(statement) = statement else {
         let why = "an order is executed only with its result: order_ref and fills (px, qty, ts), \
-                   as in the broker's books; without them say dead (not executed) or unknown";
+            as in the broker's books; without them resolve it as dead (not executed) or unknown";
         return Err(refuse(why));
     };
     let execution = Execution::parse(statement)?;

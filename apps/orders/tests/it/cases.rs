@@ -133,7 +133,7 @@ macro_rules! each_order_case {
                 a_requeued_order_outlives_its_first_time_to_live;
             retention:
                 an_order_leaves_when_its_key_is_over
-                an_order_is_kept_as_long_as_its_queue_says
+                an_order_is_kept_for_the_time_of_its_queue
                 a_requeued_order_stays_until_its_new_time_is_over
                 a_departure_of_orders_is_finished_step_by_step
                 a_purge_leaves_kept_orders_to_their_departure

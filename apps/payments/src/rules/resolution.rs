@@ -37,8 +37,7 @@ impl RailRecord {
 /// (`consign.resolved_payment`).
 pub fn resolved(resolution: &Resolution) -> Result<Option<Value>> {
     if *resolution == Resolution::Unknown {
-        let why =
-            "a payment of which nobody knows what became stays held until the rail's books say";
+        let why = "a payment with an unknown outcome stays held until the rail's books show it";
         return Err(Error::invalid("outcome", why));
     }
     let Resolution::Delivered { result } = resolution else {

@@ -15,15 +15,15 @@ static SCM_SETTINGS: &[Setting] = &[
     Setting::new(
         "scm.every_seconds",
         Kind::Whole(0, 86_400),
-        "how often `serve` synchronises, fetches and consumes all repositories; 0: only when \
-         somebody asks",
+        "how often `serve` synchronises, fetches and consumes all repositories; 0: only by \
+         `consign scm`",
     )
     .default("0"),
     Setting::new(
         "scm.mode",
         Kind::Word(&["strict", "best_effort"]),
-        "what becomes of a record that the database refuses: `strict` ends there, \
-         `best_effort` skips and notes it",
+        "what happens to a record that the database rejects: `strict` stops there, `best_effort` \
+         skips and logs it",
     )
     .default("\"strict\""),
     Setting::new(
@@ -70,7 +70,7 @@ static SCM_SETTINGS: &[Setting] = &[
     Setting::new(
         "scm.silence_max_seconds",
         Kind::Whole(1, 3_600),
-        "how long a source may say nothing before it counts as unreachable",
+        "how long a source may send nothing before it counts as unreachable",
     )
     .default("60"),
     Setting::new(
@@ -101,7 +101,7 @@ static SCM_SETTINGS: &[Setting] = &[
     Setting::new(
         "scm.actor_user_id",
         Kind::Text,
-        "in whose name they are stored; absent: nobody's in particular",
+        "actor of the stored memories; absent: none",
     )
     .example("\"...\""),
     Setting::new(
@@ -125,7 +125,7 @@ static SCM_SETTINGS: &[Setting] = &[
     Setting::new(
         "scm.token_host",
         Kind::Text,
-        "that host: no other is shown the token",
+        "that host; the token is sent to no other",
     )
     .example("\"gitlab.example\""),
     Setting::new("scm.token_user", Kind::Text, "the name that goes with it").example("\"...\""),

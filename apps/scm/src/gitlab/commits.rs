@@ -12,7 +12,7 @@ use super::{
     client::Client,
     model::{Branch, Commit},
 };
-use crate::{Note, Outlet, Records, ScmError, SourceBatch, SourcePosition, Watermark};
+use crate::{BatchSender, Note, Records, ScmError, SourceBatch, SourcePosition, Watermark};
 
 /// A list of commits and the position in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) async fn read(
     branch: &str,
     page_size: u64,
     from: &Watermark,
-    to: &Outlet,
+    to: &BatchSender,
 ) -> Result<(), ScmError> {
     let walk = Walk { client, to };
     let text = |name: &str| from.place.get(name)?.as_str().map(str::to_owned);
@@ -81,7 +81,7 @@ type LastPosition = (Option<String>, Option<String>);
 
 struct Walk<'a> {
     client: &'a Client,
-    to: &'a Outlet,
+    to: &'a BatchSender,
 }
 
 impl Walk<'_> {

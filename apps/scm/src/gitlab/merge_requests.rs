@@ -8,14 +8,14 @@ use super::{
     reached::{RequestPosition, Stamp},
     time,
 };
-use crate::{NewMergeRequest, Outlet, Records, ScmError, SourceBatch, Watermark, derive};
+use crate::{BatchSender, NewMergeRequest, Records, ScmError, SourceBatch, Watermark, derive};
 
 /// Reads changed merge requests; returns the new position.
 pub(super) async fn read(
     client: &Client,
     page_size: u64,
     from: &Watermark,
-    to: &Outlet,
+    to: &BatchSender,
 ) -> Result<RequestPosition, ScmError> {
     let mut reached = RequestPosition::read(from);
     let mut changed = ChangedRequests::new(client, page_size, &reached);

@@ -17,7 +17,7 @@ use super::{
     reached::{RequestPosition, Stamp},
     time,
 };
-use crate::{NewReview, Outlet, Records, ScmError, SourceBatch, Watermark, derive};
+use crate::{BatchSender, NewReview, Records, ScmError, SourceBatch, Watermark, derive};
 
 /// GitLab's maximum.
 const NOTES_PAGE: usize = 100;
@@ -76,7 +76,7 @@ pub(super) async fn read(
     (page_size, batch_max): (u64, usize),
     from: &Watermark,
     known: Option<&RequestPosition>,
-    to: &Outlet,
+    to: &BatchSender,
 ) -> Result<(), ScmError> {
     let reached = RequestPosition::read(from);
     let last_event = from.place.get("last_event_ts").and_then(Value::as_str);
@@ -105,7 +105,7 @@ pub(super) async fn read(
 
 /// Reviews being sent.
 struct ReviewStream<'a> {
-    to: &'a Outlet,
+    to: &'a BatchSender,
     batch_max: usize,
     reached: RequestPosition,
     last_event: Option<Timestamp>,

@@ -132,7 +132,7 @@ fn artifacts_evidence_and_strangers_are_parsed() {
 }
 
 #[test]
-fn families_are_told_apart() {
+fn uris_are_classified_by_family() {
     use UriClass::{ArtifactKey, EvidenceUri, PhysicalUri};
     let table = [
         ("memory://docs/x", EvidenceUri, false),

@@ -116,7 +116,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     // Its own schema, so that an older program can be measured.
     let mut migrate = program.command(&["migrate"], "migrate", &config(scratch.url(), ""))?;
     if !migrate.status().await?.success() {
-        bail!("consign migrate: {}", program.said("migrate"));
+        bail!("consign migrate: {}", program.log_text("migrate"));
     }
     let mut figures = Vec::new();
     for attack in chosen(&plan.attacks)? {

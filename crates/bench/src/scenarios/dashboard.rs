@@ -45,7 +45,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
         let serve = program
             .start("serve", &name, &config(&url, &counted))
             .await?;
-        let statements = || program.said(&name).matches("\"sqlx::query\"").count();
+        let statements = || program.log_text(&name).matches("\"sqlx::query\"").count();
         let address = serve.address()?;
         figures.extend(viewers::measure(plan, database, address, messages, statements).await?);
         serve.terminate().await?;

@@ -176,7 +176,7 @@ impl Subject<'_> {
         ensure!(
             output.status.success(),
             "consign {arguments:?}: {}",
-            self.program.said("scm")
+            self.program.log_text("scm")
         );
         Ok(serde_json::from_slice(&output.stdout)?)
     }

@@ -42,7 +42,7 @@ fn the_benchmark_of_sqlite_runs_without_a_server() {
 }
 
 #[test]
-fn a_scenario_that_needs_a_server_says_so() {
+fn a_scenario_that_needs_a_server_reports_it() {
     let ran = run_in(folder().path(), &["--scenario", "drain"]);
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
     let stderr = String::from_utf8_lossy(&ran.stderr);

@@ -160,7 +160,7 @@ pub(crate) async fn an_audit_is_read_in_pages(harness: &dyn Harness) {
     }
 }
 
-pub(crate) async fn nobody_acts_without_a_name_and_a_reason(harness: &dyn Harness) {
+pub(crate) async fn operator_actions_need_an_actor_and_a_reason(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let id = stage.dead_one().await;
     let before = stage

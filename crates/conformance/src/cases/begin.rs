@@ -35,7 +35,7 @@ pub(crate) async fn beginning_twice_is_beginning_once(harness: &dyn Harness) {
     assert_eq!(views[0].begun, sent, "each once");
 }
 
-pub(crate) async fn beginning_nothing_asks_whether_the_lease_lives(harness: &dyn Harness) {
+pub(crate) async fn an_empty_begin_checks_the_lease(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     stage.enqueue_one().await;
     let lease = stage.claim(1).await;

@@ -107,7 +107,9 @@ pub(crate) async fn an_expiry_counts_against_a_message_alone(harness: &dyn Harne
     assert_eq!((claimed.attempt_no, claimed.tries), (2, 1));
 }
 
-pub(crate) async fn an_expiry_counts_against_nobody_in_company(harness: &dyn Harness) {
+pub(crate) async fn an_expiry_does_not_count_for_messages_that_share_a_lease(
+    harness: &dyn Harness,
+) {
     let stage = Stage::new(harness).await;
     stage.enqueue(2).await;
     stage.claim(2).await;

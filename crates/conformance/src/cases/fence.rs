@@ -75,7 +75,7 @@ pub(crate) async fn an_unknown_token_cannot_settle(harness: &dyn Harness) {
     assert_eq!(stage.history(id).await, []);
 }
 
-pub(crate) async fn a_repeated_settle_is_told_what_was_recorded(harness: &dyn Harness) {
+pub(crate) async fn a_repeated_settle_returns_what_was_recorded(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(3).await;
     let lease = stage.claim(3).await;
@@ -112,7 +112,7 @@ pub(crate) async fn a_repeated_settle_cannot_change_its_mind(harness: &dyn Harne
     assert_eq!(stage.kind(id).await, StateKind::Ready, "not delivered");
 }
 
-pub(crate) async fn a_repeated_settle_is_told_where_the_message_is_now(harness: &dyn Harness) {
+pub(crate) async fn a_repeated_settle_returns_the_current_state(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let id = stage.enqueue_one().await;
     let lease = stage.claim(1).await;
@@ -218,7 +218,7 @@ pub(crate) async fn the_kernels_own_code_cannot_be_borrowed(harness: &dyn Harnes
     assert_eq!(again, first, "a repeat is recognised all the same");
 }
 
-pub(crate) async fn a_token_speaks_for_its_own_lease_only(harness: &dyn Harness) {
+pub(crate) async fn a_token_settles_its_own_lease_only(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(2).await;
     let mine = stage.claim(1).await;

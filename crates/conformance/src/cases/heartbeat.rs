@@ -112,7 +112,7 @@ pub(crate) async fn what_processes_do_adds_up_by_queue_and_minute(harness: &dyn 
     assert_eq!(hours[0].minute, begin(now, 60));
 }
 
-pub(crate) async fn processes_show_until_nobody_has_heard_of_them_for_a_day(harness: &dyn Harness) {
+pub(crate) async fn processes_show_until_a_day_after_their_last_heartbeat(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let store = &stage.store;
     let tell = async |heartbeat| {
@@ -181,7 +181,7 @@ pub(crate) async fn an_impossible_heartbeat_is_refused(harness: &dyn Harness) {
     );
 }
 
-pub(crate) async fn no_more_processes_are_kept_than_were_heard_of_last(harness: &dyn Harness) {
+pub(crate) async fn keeps_the_processes_with_the_latest_heartbeats(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let store = &stage.store;
     let tell = async |heartbeat| {
@@ -217,7 +217,7 @@ pub(crate) async fn no_more_processes_are_kept_than_were_heard_of_last(harness: 
     );
 }
 
-pub(crate) async fn whoever_looks_at_a_payload_is_recorded(harness: &dyn Harness) {
+pub(crate) async fn records_who_views_a_payload(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let id = stage.dead_one().await;
     let looks = async || {

@@ -51,7 +51,7 @@ pub(crate) async fn an_enqueue_answers_who_waits(harness: &dyn Harness) {
     assert_eq!((again[0].duplicate, again[0].state), (true, Waiting));
 }
 
-pub(crate) async fn messages_without_a_group_wait_for_nobody(harness: &dyn Harness) {
+pub(crate) async fn messages_without_a_group_do_not_wait(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Block)).await;
     let grouped = stage.enqueue_groups("aa").await;
     let free = stage.enqueue(3).await;

@@ -75,7 +75,7 @@ pub(crate) async fn a_queue_keeps_every_rule_it_was_given(harness: &dyn Harness)
     }
 }
 
-pub(crate) async fn a_queue_nobody_made_is_not_there(harness: &dyn Harness) {
+pub(crate) async fn an_uncreated_queue_does_not_exist(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let answer = stage.store.queue(&queue("ghost")).await;
     assert_eq!(answer.expect("queue answers"), None);

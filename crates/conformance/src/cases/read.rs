@@ -104,7 +104,7 @@ pub(crate) async fn an_explanation_carries_the_last_attempt(harness: &dyn Harnes
     );
 }
 
-pub(crate) async fn a_message_nobody_sent_has_no_story(harness: &dyn Harness) {
+pub(crate) async fn an_unknown_message_has_no_history(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     for id in [MessageId(i64::MAX), MessageId(0), MessageId(-1)] {
         assert_eq!(

@@ -333,7 +333,7 @@ pub(crate) async fn a_redrive_opens_blocked_groups(harness: &dyn Harness) {
     assert_eq!(stage.drain().await, [sent[0], sent[2], sent[1]]);
 }
 
-pub(crate) async fn plans_nobody_could_carry_out_are_refused(harness: &dyn Harness) {
+pub(crate) async fn rejects_redrives_that_cannot_run(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     stage.dead(1).await;
     let before = stage.store.audit(None, None, 100).await;

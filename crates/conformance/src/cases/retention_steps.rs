@@ -228,7 +228,7 @@ pub(crate) async fn a_policy_change_gives_up_a_departure(harness: &dyn Harness) 
     assert_eq!(maintenance.leave().await, 1);
 }
 
-pub(crate) async fn an_archive_is_required_unless_the_policy_says_otherwise(harness: &dyn Harness) {
+pub(crate) async fn an_archive_is_required_unless_the_policy_disables_it(harness: &dyn Harness) {
     let stage = Stage::with(harness, keeping(Some(0), None)).await;
     let maintenance = stage.maintenance().await;
     let sent = stage.delivered(2).await;
@@ -404,7 +404,7 @@ pub(crate) async fn the_departure_is_on_record(harness: &dyn Harness) {
     }
 }
 
-pub(crate) async fn names_nobody_could_record_are_refused(harness: &dyn Harness) {
+pub(crate) async fn rejects_names_that_cannot_be_recorded(harness: &dyn Harness) {
     let stage = Stage::with(harness, keeping(Some(0), None)).await;
     let store = &stage.store;
     let long = "x".repeat(257);

@@ -50,7 +50,7 @@ pub(crate) async fn a_delivery_is_recorded_in_full(harness: &dyn Harness) {
     stage.claim_nothing("it is done").await;
 }
 
-pub(crate) async fn a_retry_rests_as_the_schedule_says(harness: &dyn Harness) {
+pub(crate) async fn a_retry_waits_for_the_delay_of_the_schedule(harness: &dyn Harness) {
     let schedule = |retry| QueuePolicy {
         retry,
         attempts_max: 6,
@@ -248,7 +248,7 @@ pub(crate) async fn retries_of_one_settle_come_back_in_report_order(harness: &dy
     assert_eq!(ids(&stage.claim(10).await), expected);
 }
 
-pub(crate) async fn settling_nothing_asks_whether_the_lease_lives(harness: &dyn Harness) {
+pub(crate) async fn an_empty_settle_checks_the_lease(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     stage.enqueue_one().await;
     let lease = stage.claim(1).await;

@@ -25,7 +25,7 @@ async fn next_is_in_doubt(stage: &Stage<'_>, outcome: Outcome) -> bool {
     claimed.in_doubt
 }
 
-pub(crate) async fn an_uncertain_report_is_resent_where_the_queue_says_so(harness: &dyn Harness) {
+pub(crate) async fn an_uncertain_report_is_resent_under_on_uncertain_resend(harness: &dyn Harness) {
     let stage = Stage::with(harness, uncertain(OnUncertain::Resend)).await;
     let id = stage.enqueue_one().await;
     let lease = stage.claim(1).await;
@@ -147,7 +147,7 @@ pub(crate) async fn doubt_survives_a_requeue(harness: &dyn Harness) {
     assert!(next_is_in_doubt(&stage, Outcome::Delivered).await);
 }
 
-pub(crate) async fn an_uncertain_report_is_held_where_the_queue_says_so(harness: &dyn Harness) {
+pub(crate) async fn an_uncertain_report_is_held_under_on_uncertain_hold(harness: &dyn Harness) {
     let stage = Stage::with(harness, uncertain(OnUncertain::Hold)).await;
     let id = stage.enqueue_one().await;
     let lease = stage.claim(1).await;

@@ -4,7 +4,7 @@ use consign_kernel::{MessageId, OnUncertain, Outcome, StateKind};
 
 use super::{
     bounds::Bounds,
-    world::{Belief, LeaseNo, OutcomeKind, Stage, World, instant},
+    world::{LeaseNo, OutcomeKind, Stage, WorkerLease, World, instant},
 };
 
 /// One step of one party. Workers are named by the lease they believe in.
@@ -99,7 +99,7 @@ pub(super) fn enabled(bounds: &Bounds, world: &World, actions: &mut Vec<Action>)
     }
 }
 
-fn by_worker(bounds: &Bounds, world: &World, belief: &Belief, actions: &mut Vec<Action>) {
+fn by_worker(bounds: &Bounds, world: &World, belief: &WorkerLease, actions: &mut Vec<Action>) {
     let lease = belief.lease;
     if world.spent.renewals < bounds.renewals {
         actions.push(Action::Renew { lease });

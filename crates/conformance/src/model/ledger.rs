@@ -12,7 +12,7 @@ pub(super) struct Ledger {
     /// Messages enqueued.
     pub(super) messages: u8,
     /// Leases that live by the database's clock.
-    pub(super) promises: BTreeMap<LeaseNo, Promise>,
+    pub(super) live_leases: BTreeMap<LeaseNo, LiveLease>,
     /// What was settled under which lease.
     pub(super) settled: BTreeSet<(LeaseNo, MessageId)>,
     /// How many attempts a message had when an operator last requeued it.
@@ -25,7 +25,7 @@ pub(super) struct Ledger {
 
 /// A lease that lives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Promise {
+pub(super) struct LiveLease {
     pub(super) token: Token,
     /// The tick at which it ends.
     pub(super) expires: u8,
@@ -49,32 +49,33 @@ impl Ledger {
         if self.settled.contains(&(lease, id)) {
             return Verdict::Settled;
         }
-        match self.promises.get(&lease) {
+        match self.live_leases.get(&lease) {
             Some(promise) if promise.open.contains(&id) => Verdict::Live,
             _ => Verdict::Lost,
         }
     }
 
     /// Who holds a message now.
-    pub(super) fn holder(&self, id: MessageId) -> Option<&Promise> {
-        self.promises
+    pub(super) fn holder(&self, id: MessageId) -> Option<&LiveLease> {
+        self.live_leases
             .values()
             .find(|promise| promise.open.contains(&id))
     }
 
     pub(super) fn settle(&mut self, lease: LeaseNo, id: MessageId) {
         self.settled.insert((lease, id));
-        if let Some(promise) = self.promises.get_mut(&lease) {
+        if let Some(promise) = self.live_leases.get_mut(&lease) {
             promise.open.remove(&id);
             if promise.open.is_empty() {
-                self.promises.remove(&lease);
+                self.live_leases.remove(&lease);
             }
         }
     }
 
     /// Drops the leases that have ended by the database's clock.
     pub(super) fn strike(&mut self, clock: u8) {
-        self.promises.retain(|_, promise| promise.expires > clock);
+        self.live_leases
+            .retain(|_, promise| promise.expires > clock);
     }
 
     /// The newest lease of this timeline; zero if there is none.

@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use super::{
     Action, Bounds, Rule,
     bounds::queue,
-    ledger::{Promise, Verdict},
+    ledger::{LiveLease, Verdict},
     world::{
-        Belief, LastAnswer, LeaseNo, OutcomeKind, Primary, Reception, Stage, Worker, World,
+        LastAnswer, LeaseNo, OutcomeKind, Primary, Reception, Stage, Worker, WorkerLease, World,
         instant, operator, token,
     },
 };
@@ -83,9 +83,9 @@ impl Step<'_> {
         let ids: BTreeSet<MessageId> = lease.messages.iter().map(|m| m.message.id).collect();
         let overlap = ids.iter().any(|id| primary.ledger.holder(*id).is_some());
         primary.ledger.last = Some((number, lease.fence));
-        primary.ledger.promises.insert(
+        primary.ledger.live_leases.insert(
             number,
-            Promise {
+            LiveLease {
                 token,
                 expires,
                 open: ids.clone(),
@@ -97,7 +97,7 @@ impl Step<'_> {
         self.world.last_lease = number;
         let worker = &mut self.world.workers[place];
         worker.heard = LastAnswer::Nothing;
-        worker.belief = Some(Belief {
+        worker.belief = Some(WorkerLease {
             lease: number,
             token,
             fence: lease.fence,
@@ -123,7 +123,7 @@ impl Step<'_> {
         let primary = self.primary();
         let answer = primary.store.renew(now, token, ticks(RENEW_TICKS));
         let renewed = answer.expect("invariant: a valid time") != RenewAnswer::LeaseLost;
-        let live = match primary.ledger.promises.get_mut(&lease) {
+        let live = match primary.ledger.live_leases.get_mut(&lease) {
             Some(promise) => {
                 promise.expires = promise.expires.max(expires);
                 true
@@ -268,7 +268,7 @@ impl Step<'_> {
             .expect("invariant: a worker holds it")
     }
 
-    fn belief(&mut self, lease: LeaseNo) -> &mut Belief {
+    fn belief(&mut self, lease: LeaseNo) -> &mut WorkerLease {
         let belief = self.worker(lease).belief.as_mut();
         belief.expect("invariant: found by its belief")
     }
@@ -298,7 +298,7 @@ fn violated_rule(answer: &SettleAnswer, verdict: Verdict, said: OutcomeKind) -> 
     }
 }
 
-impl Belief {
+impl WorkerLease {
     /// What is left of it once a message is done.
     fn without(mut self, id: MessageId) -> Option<Self> {
         self.tasks.retain(|(task, _)| *task != id);

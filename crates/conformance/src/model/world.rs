@@ -59,7 +59,7 @@ pub(super) struct BoundsUsed {
 pub(super) struct Worker {
     /// By how many ticks its clock is ahead. Harmless, unless the store trusts it.
     pub(super) skew: u8,
-    pub(super) belief: Option<Belief>,
+    pub(super) belief: Option<WorkerLease>,
     pub(super) heard: LastAnswer,
 }
 
@@ -74,7 +74,7 @@ pub(super) enum LastAnswer {
 
 /// A lease as its worker sees it, rightly or not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Belief {
+pub(super) struct WorkerLease {
     pub(super) lease: LeaseNo,
     pub(super) token: Token,
     pub(super) fence: Fence,

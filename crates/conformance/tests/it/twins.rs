@@ -22,10 +22,10 @@ async fn caught_by(flaw: Flaw) -> BTreeSet<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blaming_everybody_for_a_crash_is_caught() {
+async fn counting_a_crash_against_all_messages_is_detected() {
     let caught = caught_by(Flaw::NoSoloRule).await;
     for case in [
-        "an_expiry_counts_against_nobody_in_company",
+        "an_expiry_does_not_count_for_messages_that_share_a_lease",
         "poison_is_isolated_and_its_neighbours_delivered",
     ] {
         assert!(caught.contains(case), "{case} is among {caught:?}");
@@ -38,7 +38,7 @@ async fn letting_any_token_settle_is_caught() {
     for case in [
         "a_stale_lease_cannot_settle",
         "an_unknown_token_cannot_settle",
-        "a_token_speaks_for_its_own_lease_only",
+        "a_token_settles_its_own_lease_only",
     ] {
         assert!(caught.contains(case), "{case} is among {caught:?}");
     }
@@ -66,7 +66,7 @@ async fn a_workers_clock_is_caught() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn random_lives_tell_a_twin_from_the_reference() {
+async fn random_runs_find_flawed_stores() {
     for flaw in [Flaw::NoSoloRule, Flaw::NoTokenCheck] {
         let twin = ReferenceFactory::flawed(flaw);
         let found = difference(&twin, 0..64, EQUIVALENCE_OPS).await;

@@ -67,16 +67,15 @@ static DATABASE_SETTINGS: &[Setting] = &[
     Setting::new(
         "database.migrate_on_start",
         Kind::Flag,
-        "`serve` and `work` bring the database to their schema before they start, as with \
-         `--migrate`",
+        "`serve` and `work` migrate the database before they start, as with `--migrate`",
     )
     .default("false"),
     Setting::new(
         "database.check_on_start",
         Kind::Flag,
-        "`serve` and `work` exit with code 5 where the schema does not fit; false: they log \
-         it, answer 503 and wait until it fits. They never work on a schema that does not \
-         fit",
+        "`serve` and `work` exit with code 5 if the schema does not fit; false: the process logs \
+         it, answers 503 and waits until the schema fits. It never works on a schema that does \
+         not fit",
     )
     .default("true"),
 ];
@@ -121,14 +120,15 @@ static SERVER_SETTINGS: &[Setting] = &[
     Setting::new(
         "server.allow_plain_http",
         Kind::Flag,
-        "permit plain HTTP on an address that others can reach, as behind a proxy that ends TLS",
+        "permit plain HTTP on an address that other machines can reach, as behind a proxy that \
+         terminates TLS",
     )
     .default("false"),
     Setting::new(
         "server.allow_anonymous",
         Kind::Flag,
-        "permit a server without tokens on an address that others can reach; no effect where \
-         `server.tokens` or agents have some",
+        "permit a server without tokens on an address that other machines can reach; no effect \
+         where `server.tokens` or agents have some",
     )
     .default("false"),
     Setting::new(
@@ -173,19 +173,19 @@ static SERVER_SETTINGS: &[Setting] = &[
     Setting::new(
         "server.header_timeout_ms",
         Kind::Whole(1, HOUR_MS),
-        "how long a client may take over its headers, and be idle between requests",
+        "how long a client may take to send its headers, and be idle between requests",
     )
     .default("15000"),
     Setting::new(
         "server.body_timeout_ms",
         Kind::Whole(1, HOUR_MS),
-        "how long a client may take over a body",
+        "how long a client may take to send a body",
     )
     .default("30000"),
     Setting::new(
         "server.request_timeout_ms",
         Kind::Whole(1, HOUR_MS),
-        "how long a request may be worked on",
+        "how long a request may be processed",
     )
     .default("30000"),
     Setting::new(
@@ -203,7 +203,7 @@ static SERVER_SETTINGS: &[Setting] = &[
     Setting::new(
         "server.concurrency_max",
         Kind::Whole(1, 1_000_000),
-        "most requests worked on at once; further ones are refused",
+        "most requests processed at once; further ones are refused",
     )
     .default("256"),
     Setting::new(
@@ -225,13 +225,13 @@ static SERVER_SETTINGS: &[Setting] = &[
     Setting::new(
         "server.rate_limit.per_second",
         Kind::Whole(0, u32::MAX as u64),
-        "how often one client may call in the long run; 0 for no limit",
+        "requests a second of one client in the long run; 0 for no limit",
     )
     .default("5000"),
     Setting::new(
         "server.rate_limit.burst",
         Kind::Whole(1, u32::MAX as u64),
-        "requests at once after a rest",
+        "requests of one client at once after an idle time",
     )
     .default("10000"),
     Setting::new(
@@ -252,13 +252,13 @@ static SERVER_SETTINGS: &[Setting] = &[
         "server.dashboard_secure_cookie",
         Kind::Flag,
         "keep browsers from sending the dashboard's cookie over plain HTTP, as behind a proxy \
-         that ends TLS; a server with HTTPS always does",
+         that terminates TLS; a server with HTTPS always does",
     )
     .default("false"),
     Setting::new(
         "server.tick_age_max_ms",
         Kind::Whole(100, HOUR_MS),
-        "a worker whose claim loop was not seen for this long is not ready, and does not feed \
+        "a worker whose claim loop did not run for this long is not ready, and does not feed \
          systemd's watchdog",
     )
     .default("30000"),
@@ -314,8 +314,8 @@ static RETENTION_SETTINGS: &[Setting] = &[
     Setting::new(
         "retention.enabled",
         Kind::Flag,
-        "`serve` and `work` take their turn in the maintenance; false: only \
-         `consign retention run` does",
+        "`serve` and `work` run the maintenance, one process at a time; false: only `consign \
+         retention run` does",
     )
     .default("true"),
     Setting::new(
@@ -327,7 +327,7 @@ static RETENTION_SETTINGS: &[Setting] = &[
     Setting::new(
         "retention.archive",
         Kind::Text,
-        "the folder of the archive, the same for every process that takes its turn",
+        "the folder of the archive, the same for every process that runs the maintenance",
     )
     .example("\"/var/lib/consign/archive\"")
     .unset("none: messages of queues that require one stay"),
@@ -440,17 +440,17 @@ static QUEUES_SETTINGS: &[Setting] = &[
     Setting::new(
         "queues.*.retry.delay_ms",
         Kind::Whole(0, u64::MAX),
-        "`fixed`: the same rest every time",
+        "`fixed`: the delay after every try",
     ),
     Setting::new(
         "queues.*.retry.delays_ms",
         Kind::Wholes,
-        "`table`: a rest per try; the last one repeats",
+        "`table`: a delay per try; the last one repeats",
     ),
     Setting::new(
         "queues.*.retry.base_ms",
         Kind::Whole(0, u64::MAX),
-        "`exponential`: the rest after the first try",
+        "`exponential`: the delay after the first try",
     )
     .example("1000")
     .unset("1,000"),
@@ -537,7 +537,8 @@ static QUEUES_SETTINGS: &[Setting] = &[
     Setting::new(
         "queues.*.record_begin",
         Kind::Flag,
-        "record the start of each delivery, so that a crash after it is known to be uncertain",
+        "record the start of each delivery, so that the outcome after a crash is recorded as \
+         uncertain",
     )
     .example("false")
     .unset("false"),

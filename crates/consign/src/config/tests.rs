@@ -220,7 +220,7 @@ fn orders_are_set_by_the_names_of_their_document() {
 }
 
 #[test]
-fn orders_that_cannot_work_are_refused_where_they_are_said() {
+fn invalid_settings_of_orders_are_rejected_with_their_position() {
     let cases = [
         "[orders]\noutbox_concurency = 3",
         "[orders]\nOUTBOX_CONCURENCY = 3",
@@ -255,7 +255,7 @@ fn orders_that_cannot_work_are_refused_where_they_are_said() {
 }
 
 #[test]
-fn a_change_is_told_apart_by_what_it_takes() {
+fn lists_changes_that_need_a_restart() {
     let before = load(Some(FULL), &[], Flags::new()).unwrap();
     let change = |from: &str, to: &str| {
         assert!(FULL.contains(from), "{from}");

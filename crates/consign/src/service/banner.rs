@@ -83,7 +83,7 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
     }
     for queue in settings.queues.iter().filter(|queue| queue.sink.is_none()) {
         out.line(format_args!(
-            "{label:<11}{} has no sink: others claim from it",
+            "{label:<11}{} has no sink: other programs claim from it",
             queue.name
         ))?;
         label = "";

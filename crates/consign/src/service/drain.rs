@@ -61,8 +61,8 @@ impl RunningService {
             http.stop().await;
             if timeout(HUNG_UP, self.state.finished()).await.is_err() {
                 tracing::warn!(
-                    "requests are cut off whose clients have hung up; what they wrote is recorded, \
-                     what they had in hand is not"
+                    "requests of disconnected clients were cut off; their committed writes are \
+                     kept"
                 );
             }
         };
@@ -78,7 +78,7 @@ async fn at_once(worker: &WorkerHandle, exit: Exit) -> Exit {
     worker.stop_now();
     match timeout(LAST_WORDS, worker.finished()).await {
         Ok(summary) => log_summary(&summary),
-        Err(_) => tracing::warn!("deliveries were cut off; their leases run out by themselves"),
+        Err(_) => tracing::warn!("deliveries were cut off; their leases expire by themselves"),
     }
     exit
 }

@@ -47,7 +47,7 @@ impl Opening<'_> {
             let failure = match self.try_open().await {
                 Ok(opened) => {
                     if said.is_some() {
-                        tracing::info!("the database is there");
+                        tracing::info!("the database answers");
                     }
                     return Ok(opened);
                 }

@@ -23,7 +23,7 @@ pub(super) async fn run(store: Arc<dyn Store>, state: AppState) {
         };
         if !mem::replace(&mut is_logged, true) {
             tracing::info!(
-                "redrives are left to others: moving them needs the role consign_operator ({what})"
+                "this process does not run redrives: that needs the role consign_operator ({what})"
             );
         }
     }

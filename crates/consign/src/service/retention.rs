@@ -48,7 +48,8 @@ pub(super) async fn run(maintenance: Maintenance, every: Duration) {
             Err(consign_retention::Error::Store(Error::Forbidden { what })) => {
                 if !mem::replace(&mut is_logged, true) {
                     tracing::info!(
-                        "the maintenance is left to others: it needs the role consign_operator ({what})"
+                        "this process does not run the maintenance: that needs the role \
+                         consign_operator ({what})"
                     );
                 }
                 sleep(FORBIDDEN_PAUSE).await;

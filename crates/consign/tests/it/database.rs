@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{Consign, finish};
 
 #[test]
-fn the_default_file_is_made_on_first_use_and_that_is_said() {
+fn the_default_file_is_made_on_first_use_with_a_note() {
     let consign = Consign::unmigrated();
     let mut command = consign.command();
     command.args(["enqueue", "1"]);

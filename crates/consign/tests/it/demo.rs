@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::support::{Consign, finish};
 
 #[test]
-fn the_demo_tells_its_story_and_leaves_nothing_behind() {
+fn the_demo_prints_its_steps_and_leaves_nothing_behind() {
     let consign = Consign::unmigrated();
     let begun = Instant::now();
     let mut command = consign.command();

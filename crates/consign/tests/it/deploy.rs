@@ -100,7 +100,7 @@ fn the_documentation_explains_every_metric() {
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_that_exist() {
+fn the_dashboard_queries_metrics_that_exist() {
     let text = read("deploy/grafana.json");
     let dashboard: Value = serde_json::from_str(&text).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
@@ -120,7 +120,7 @@ fn the_dashboard_asks_for_metrics_that_exist() {
 }
 
 #[test]
-fn the_alerts_ask_for_metrics_that_exist() {
+fn the_alerts_query_metrics_that_exist() {
     let text = read("deploy/alerts.yaml");
     assert_known("deploy/alerts.yaml", &text);
     let count = |start: &str| {

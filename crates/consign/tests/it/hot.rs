@@ -75,7 +75,7 @@ async fn concurrency_changes_by_command_and_by_file() {
 }
 
 #[tokio::test]
-async fn the_file_changes_a_queue_only_where_it_says_something_else() {
+async fn the_file_changes_a_queue_only_where_it_differs() {
     let consign = Consign::new();
     consign
         .run([

@@ -121,7 +121,7 @@ fn a_database_that_cannot_be_meant_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_is_told_from_one_that_is_not_there() {
+async fn distinguishes_a_rejecting_server_from_an_absent_one() {
     let database = TestDatabase::create(async |_| {}).await;
     let missing = database.url().replace(database.name(), "no_such_database");
     for command in [&["ls"][..], &["migrate"], &["migrate", "status"]] {
@@ -150,7 +150,7 @@ fn output_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_payload_that_is_a_queue_and_a_lone_message_are_told_plainly() {
+fn explains_a_queue_given_as_payload_and_a_single_message() {
     let consign = Consign::new();
     let ran = consign.run(["enqueue", "mail"]).expect(3);
     assert!(
@@ -162,7 +162,7 @@ fn a_payload_that_is_a_queue_and_a_lone_message_are_told_plainly() {
 }
 
 #[test]
-fn everything_that_is_wrong_with_sinks_is_told_at_once() {
+fn reports_every_error_of_sinks_at_once() {
     let consign = Consign::new();
     consign.configure(
         "[queues.a.sink]\nkind = \"http\"\nurl = \"ftp://x\"\n[queues.b.sink]\nkind = \"http\"\nurl = \"x\"\n",
@@ -244,7 +244,7 @@ fn a_damaged_file_is_named_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_login_that_does_not_exist_is_told_what_to_check() {
+async fn an_unknown_login_gets_a_remedy() {
     let database = TestDatabase::create(async |_| {}).await;
     let (_, rest) = database.url().split_once('@').unwrap();
     let stranger = format!("postgres://no_such_login@{rest}");

@@ -42,7 +42,7 @@ fn a_message_is_held_and_put_back() {
 }
 
 #[test]
-fn a_held_message_is_resolved_by_a_persons_word() {
+fn an_operator_resolves_a_held_message() {
     let consign = Consign::new();
     consign.enqueue_one();
     consign.enqueue_one();
@@ -68,7 +68,7 @@ fn a_held_message_is_resolved_by_a_persons_word() {
 }
 
 #[test]
-fn an_unknown_id_among_known_ones_is_told_and_the_rest_is_done() {
+fn reports_an_unknown_id_and_moves_the_rest() {
     let consign = Consign::new();
     consign.enqueue_one();
     for command in ["hold", "unhold", "requeue"] {

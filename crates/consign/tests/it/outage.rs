@@ -16,7 +16,7 @@ fn hello(consign: &Consign) {
 }
 
 #[tokio::test]
-async fn serve_waits_for_the_database_and_says_so() {
+async fn serve_waits_for_the_database_and_logs_it() {
     let database = migrated_database().await;
     let proxy = ChaosProxy::start(database.address().await).await;
     proxy.cut().await;

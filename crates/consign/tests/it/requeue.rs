@@ -95,7 +95,7 @@ async fn with_yes_exactly_what_matches_is_requeued() {
 }
 
 #[tokio::test]
-async fn what_to_requeue_must_be_said_and_said_once() {
+async fn requeue_needs_exactly_one_selection() {
     let consign = Consign::new();
     consign.run(["requeue"]).expect(2);
     consign.run(["requeue", "--yes"]).expect(2);

@@ -74,8 +74,10 @@ async fn a_worker_needs_no_more_than_its_role() {
     })
     .await;
     service.logs("needs the role consign_auditor").await;
-    service.logs("redrives are left to others").await;
-    service.logs("the maintenance is left to others").await;
+    service.logs("this process does not run redrives").await;
+    service
+        .logs("this process does not run the maintenance")
+        .await;
     // Several more samples are taken before this one is seen.
     fill(&owner, "events", 3);
     eventually("all are delivered", SOON, async || {
@@ -100,7 +102,7 @@ async fn a_worker_needs_no_more_than_its_role() {
 }
 
 #[tokio::test]
-async fn a_login_without_the_role_is_told_which_one_it_needs() {
+async fn names_the_role_that_a_login_lacks() {
     let database = migrated_database().await;
     let login = Login::make(&database, "consign_producer").await;
     let consign = Consign::at(&login.url());
@@ -123,7 +125,7 @@ async fn a_login_without_the_role_is_told_which_one_it_needs() {
 }
 
 #[tokio::test]
-async fn doctor_says_what_it_may_not_look_at() {
+async fn doctor_lists_the_checks_it_may_not_run() {
     let database = migrated_database().await;
     let login = Login::make(&database, "consign_producer").await;
     let consign = Consign::at(&login.url());

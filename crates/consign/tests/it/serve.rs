@@ -76,7 +76,7 @@ async fn with_few_open_files_probes_are_answered_and_with_fewer_it_does_not_star
 }
 
 #[tokio::test]
-async fn a_token_made_by_the_command_opens_what_its_scopes_say() {
+async fn a_token_made_by_the_command_opens_the_routes_of_its_scopes() {
     let consign = Consign::new();
     let made = consign
         .run(["token", "new", "--name", "ci", "--scope", "producer"])
@@ -114,7 +114,7 @@ async fn a_token_made_by_the_command_opens_what_its_scopes_say() {
 }
 
 #[test]
-fn an_open_door_is_refused_before_anything_is_touched() {
+fn rejects_an_exposed_server_before_any_change() {
     let consign = Consign::unmigrated();
     let ran = consign
         .run(["serve", "--listen", "0.0.0.0:0", "--json"])
@@ -135,7 +135,7 @@ async fn a_port_that_is_taken_is_named() {
 }
 
 #[tokio::test]
-async fn json_says_where_it_listens_and_logs_are_json_too() {
+async fn json_output_has_the_address_and_logs_are_json() {
     let consign = Consign::new();
     consign
         .configure("[log]\nformat = \"json\"\n[queues.a]\n[queues.b.sink]\nkind = \"discard\"\n");

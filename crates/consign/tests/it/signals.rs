@@ -74,7 +74,7 @@ async fn the_grace_period_ends() {
 }
 
 #[tokio::test]
-async fn process_one_ends_when_it_is_told_to() {
+async fn process_one_ends_on_a_signal() {
     let consign = Consign::new();
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--kill-child", "true"]);

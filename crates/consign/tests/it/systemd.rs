@@ -45,7 +45,7 @@ async fn serve(consign: &Consign, name: &str) -> Service {
 }
 
 #[tokio::test]
-async fn the_manager_hears_of_readiness_life_and_the_end() {
+async fn notifies_systemd_of_readiness_liveness_and_stop() {
     let consign = Consign::new();
     let receiver = Receiver::start(ReplyMode::Hangs).await;
     consign.configure(&format!("[queues.events.sink]\n{}", receiver.sink()));

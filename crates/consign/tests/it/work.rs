@@ -12,7 +12,7 @@ const TWO: &str =
     "[queues.a.sink]\nkind = \"discard\"\n[queues.b.sink]\nkind = \"discard\"\n[queues.c]\n";
 
 #[tokio::test]
-async fn it_works_the_queues_it_is_told_to_and_serves_its_health_only() {
+async fn works_the_named_queues_and_serves_health_only() {
     let consign = Consign::new();
     consign.configure(TWO);
     consign.run(["queues", "set", "b"]).expect(0);
@@ -48,7 +48,7 @@ async fn it_works_the_queues_it_is_told_to_and_serves_its_health_only() {
 
 /// A worker that ends sends a last heartbeat with what it did since the one before.
 #[tokio::test]
-async fn what_it_did_last_is_told_at_its_end() {
+async fn logs_a_summary_when_it_stops() {
     let consign = Consign::new();
     consign.configure(TWO);
     let service = Service::work(&consign, &["--queue", "a"]).await;

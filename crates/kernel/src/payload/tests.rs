@@ -168,7 +168,7 @@ fn a_bound_holds_for_the_canonical_text() {
 }
 
 #[test]
-fn values_become_payloads_and_what_cannot_be_kept_says_so() {
+fn values_become_payloads_or_name_the_error() {
     let value = json!({"b": [1, -2.5, "x"], "a": null});
     let payload = Payload::from(value.clone());
     assert_eq!(payload.as_str(), value.to_string());

@@ -4,7 +4,7 @@ use crate::{ErasureAnswer, StateKind};
 
 /// A message, as far as it matters for whether it can be erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Erasable {
+pub struct ErasureCandidate {
     /// Its state.
     pub state: StateKind,
     /// Whether it was erased before.
@@ -15,7 +15,7 @@ pub struct Erasable {
     pub is_of_app: bool,
 }
 
-impl Erasable {
+impl ErasureCandidate {
     /// Why it is not erased; `None` if it is to be.
     pub fn refusal(self) -> Option<ErasureAnswer> {
         match self.state {
@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn only_final_messages_that_no_group_waits_for_are_erased() {
         for state in StateKind::ALL {
-            let message = Erasable {
+            let message = ErasureCandidate {
                 state,
                 is_erased: false,
                 is_head: false,
@@ -47,18 +47,18 @@ mod tests {
                 state => Some(ErasureAnswer::NotFinal { state }),
             };
             assert_eq!(message.refusal(), expected);
-            let again = Erasable {
+            let again = ErasureCandidate {
                 is_erased: true,
                 ..message
             };
             assert_eq!(again.refusal(), Some(ErasureAnswer::AlreadyErased));
-            let of_app = Erasable {
+            let of_app = ErasureCandidate {
                 is_of_app: true,
                 ..message
             };
             assert_eq!(of_app.refusal(), Some(ErasureAnswer::AppQueue));
         }
-        let head = Erasable {
+        let head = ErasureCandidate {
             state: StateKind::Dead,
             is_erased: false,
             is_head: true,

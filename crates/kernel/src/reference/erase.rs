@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{ErasureRow, Reference};
 use crate::{
     By, Erase, Erasure, ErasureAnswer, ErasureResult, ErasureTarget, MessageId, PAGE_ENTRIES_MAX,
-    Payload, ReferenceStore, Step, Token, error::Result, plan::Erasable,
+    Payload, ReferenceStore, Step, Token, error::Result, plan::ErasureCandidate,
 };
 
 #[async_trait]
@@ -84,7 +84,7 @@ impl Reference {
             });
         };
         let group = self.group_of(id);
-        Erasable {
+        ErasureCandidate {
             state: state.kind(),
             is_erased: self.erasures.contains_key(&id),
             is_head: group.is_some_and(|group| self.heads.get(&group) == Some(&id)),

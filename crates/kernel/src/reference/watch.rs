@@ -71,11 +71,11 @@ impl Reference {
         self.queue_stats
             .retain(|(minute, _), done| is_kept(*minute) && *done != OutcomeCounts::default());
         self.processes.retain(|_, process| is_kept(process.seen_at));
-        let mut last: Vec<_> = self.processes.values().map(heard_of).collect();
+        let mut last: Vec<_> = self.processes.values().map(last_seen).collect();
         last.sort_unstable_by(|one, other| other.cmp(one));
         if let Some(first_gone) = last.get(PROCESSES_KEPT).cloned() {
             self.processes
-                .retain(|_, process| heard_of(process) > first_gone);
+                .retain(|_, process| last_seen(process) > first_gone);
         }
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Reference {
 }
 
 /// The names of the processes with the latest heartbeats.
-fn heard_of(process: &Process) -> (Timestamp, String) {
+fn last_seen(process: &Process) -> (Timestamp, String) {
     (process.seen_at, process.name.clone())
 }
 

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_migration_says_which_schemas_it_makes() {
+    fn a_migration_lists_the_schemas_it_creates() {
         let sql = "-- CREATE SCHEMA IF NOT EXISTS x;\nCREATE SCHEMA IF NOT EXISTS a;\nCREATE SCHEMA IF NOT EXISTS b;\n";
         assert_eq!(schemas(sql), ["a", "b"]);
         assert!(guard(&["a", "b"]).contains("IN ('a', 'b')"));

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_says_what_it_makes() {
+    fn a_step_lists_the_objects_it_creates() {
         let sql = "CREATE SCHEMA a;\nCREATE TABLE a.b (\n    CREATE TABLE x.y (\n);\n\
                    CREATE VIEW a.c AS SELECT 1;\nCREATE OR REPLACE FUNCTION a.d() x;\n\
                    CREATE FUNCTION a.e(x int) y";

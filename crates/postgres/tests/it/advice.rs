@@ -8,7 +8,7 @@ pub(crate) use consign_testkit::Login;
 use crate::harness::database;
 
 #[tokio::test]
-async fn a_login_without_rights_is_told_which_role_it_lacks() {
+async fn names_the_role_that_a_login_without_rights_lacks() {
     let database = database().await;
     let login = Login::create(&database).await;
     let name = login.name().to_owned();

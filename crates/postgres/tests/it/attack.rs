@@ -102,7 +102,7 @@ async fn a_producer_cannot_borrow_the_owners_rights_with_types_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_that_meets_a_claim_leaves_nobody_waiting_for_ever() {
+async fn a_hold_that_meets_a_claim_leaves_no_message_waiting_for_ever() {
     let (_database, store) = ordered().await;
     let waiting = open_head(&store, 2).await;
     let mut operator = store.pool().begin().await.unwrap();
@@ -139,7 +139,7 @@ async fn a_hold_that_meets_a_claim_leaves_nobody_waiting_for_ever() {
 /// A claim fills an open head while an operator changes the held message that is next: it
 /// must not be left as a head after which none is promoted.
 #[tokio::test]
-async fn a_held_message_that_is_taken_out_meanwhile_leaves_nobody_waiting_for_ever() {
+async fn a_held_message_that_is_removed_meanwhile_leaves_no_message_waiting() {
     for taken_out in [
         "SELECT consign.unhold(ARRAY[$1], 'me', 'why')",
         "SELECT consign.resolve(ARRAY[$1], 'delivered', 'me', 'why')",
@@ -252,7 +252,7 @@ async fn a_change_of_order_gives_up_behind_an_open_enqueue() {
 }
 
 #[tokio::test]
-async fn a_message_nobody_can_read_dies_alone() {
+async fn an_unreadable_message_dies_alone() {
     let database = database().await;
     let store = connect(&database).await;
     // Headers are read into numbers of a smaller range than PostgreSQL's. An enqueue rejects such headers, so the

@@ -55,7 +55,7 @@ async fn programs_that_start_together_migrate_once() {
 }
 
 #[tokio::test]
-async fn a_store_on_an_unmigrated_database_says_what_to_do() {
+async fn a_store_on_an_unmigrated_database_names_the_remedy() {
     let database = empty().await;
     let error = PostgresStore::connect(&options(database.url()))
         .await
@@ -227,7 +227,7 @@ async fn a_schema_of_another_login_is_not_adopted() {
 
 /// Any login can hold any advisory lock, and a role may read the version table for as long as it likes.
 #[tokio::test]
-async fn nobody_else_can_hold_up_a_migration_or_a_reconcile() {
+async fn other_logins_cannot_delay_a_migration_or_a_reconcile() {
     let database = empty().await;
     let login = Login::create(&database).await;
     let mut stranger = PgConnection::connect(&login.url()).await.unwrap();
@@ -295,7 +295,7 @@ async fn settings_of_the_database_do_not_change_what_is_migrated() {
 }
 
 #[tokio::test]
-async fn a_login_that_may_not_migrate_is_told_what_it_needs() {
+async fn names_the_rights_that_a_migration_needs() {
     let database = empty().await;
     let login = Login::create(&database).await;
     let error = migrate(&options(&login.url())).await.unwrap_err();

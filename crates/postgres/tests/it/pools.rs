@@ -109,7 +109,7 @@ async fn callers_of_one_key(pooler: Pooler) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn enqueues_of_a_key_in_an_open_transaction_stop_nobody_else() {
+async fn enqueues_of_a_key_in_an_open_transaction_block_no_other_key() {
     callers_of_one_key(Pooler::Session).await;
 }
 

@@ -682,7 +682,7 @@ async fn ranges_that_were_left_become_one() {
 
 /// An insert finds a range although the maintenance has slept, and the full last range gets an end.
 #[tokio::test]
-async fn the_last_range_takes_what_comes_while_nobody_maintains() {
+async fn the_last_range_takes_messages_while_no_maintenance_runs() {
     let (database, store, _) = delivered(1).await;
     execute(
         database.url(),

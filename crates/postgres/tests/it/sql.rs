@@ -50,7 +50,7 @@ async fn a_worker_in_plain_sql_enqueues_claims_and_settles() {
 /// SQL can keep deeper results than Rust reads; their messages must be shown all the same.
 /// In queues with `presume_begun`, a worker in SQL need not record the start of each call.
 #[tokio::test]
-async fn a_claim_in_sql_presumes_that_the_sink_is_called_where_the_queue_says_so() {
+async fn a_claim_in_sql_presumes_a_begun_delivery_where_the_policy_sets_it() {
     for presume_begun in [false, true] {
         let database = frozen_database().await;
         let store = connect(&database).await;

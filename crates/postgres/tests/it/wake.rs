@@ -93,7 +93,7 @@ async fn a_wait_ends_when_a_lease_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_in_sight_is_waited_for_no_longer_than_asked() {
+async fn an_empty_queue_is_waited_for_no_longer_than_requested() {
     let database = database().await;
     let store = connect(&database).await;
     assert!(

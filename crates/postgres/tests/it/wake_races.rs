@@ -269,7 +269,7 @@ async fn the_registration_of_a_killed_worker_is_notified_once_at_most() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_notified_where_nobody_sleeps_for_that_long() {
+async fn sends_no_notification_without_a_sleeping_worker() {
     let mut fixture = Fixture::new().await;
     let mut listener = fixture.listener().await;
     fixture.run("SELECT consign.enqueue('default', '1')").await;

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use consign_kernel::{
-    By, Certainty, ErasureTarget, Error, Layer, Layered, MessageId, QueuePolicy, ReferenceStore,
-    Result, Store, prelude::*,
+    By, Certainty, ErasureTarget, Error, Layer, LayeredStore, MessageId, QueuePolicy,
+    ReferenceStore, Result, Store, prelude::*,
 };
 use consign_retention::End;
 use serde_json::json;
@@ -82,7 +82,7 @@ async fn an_erased_message_is_archived_with_its_erasure() {
 async fn the_archive_is_cleared_of_what_is_erased_after_it_was_written() {
     let stage = Stage::new(true).await;
     let ids = stage.deliver(3).await;
-    let killed = Arc::new(Layered(KilledBeforeDepart(stage.store.clone())));
+    let killed = Arc::new(LayeredStore(KilledBeforeDepart(stage.store.clone())));
     let killed = stage.maintenance_of(killed, Some(stage.archive()));
     killed.pass().await.unwrap_err();
     assert_eq!(stage.archived(), ids.iter().copied().collect());

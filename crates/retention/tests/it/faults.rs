@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use consign_kernel::{Certainty, Error, Layer, Layered, Result, Store, prelude::*};
+use consign_kernel::{Certainty, Error, Layer, LayeredStore, Result, Store, prelude::*};
 use consign_retention::End;
 
 use crate::support::Stage;
@@ -61,7 +61,7 @@ async fn a_pass_that_is_killed_at_any_step_is_finished_by_the_next() {
         for operations in 0..40 {
             let stage = Stage::new(true).await;
             let ids = stage.deliver(5).await;
-            let failing = Layered(Failing {
+            let failing = LayeredStore(Failing {
                 inner: Arc::new(stage.store.clone()),
                 left: AtomicI64::new(operations),
                 after,

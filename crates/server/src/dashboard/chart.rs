@@ -9,18 +9,18 @@ const HEIGHT: f64 = 28.0;
 
 /// An SVG chart. Holds only numbers and fixed texts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Drawing(String);
+pub(super) struct Chart(String);
 
-impl fmt::Display for Drawing {
+impl fmt::Display for Chart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl HtmlSafe for Drawing {}
+impl HtmlSafe for Chart {}
 
 /// A line through the points, oldest first. `what` is the title, a fixed text.
-pub(super) fn sparkline(what: &'static str, points: &[f64]) -> Drawing {
+pub(super) fn sparkline(what: &'static str, points: &[f64]) -> Chart {
     let most = points.iter().copied().fold(0.0, f64::max);
     let step = WIDTH / (points.len().max(2) - 1) as f64;
     let mut line = String::new();
@@ -29,7 +29,7 @@ pub(super) fn sparkline(what: &'static str, points: &[f64]) -> Drawing {
         let y = height(*point, most);
         write!(line, "{x:.1},{:.1} ", HEIGHT - y).expect("invariant: strings take everything");
     }
-    drawing(
+    chart(
         what,
         most,
         &format!("<polyline points=\"{}\"/>", line.trim_end()),
@@ -37,7 +37,7 @@ pub(super) fn sparkline(what: &'static str, points: &[f64]) -> Drawing {
 }
 
 /// A bar for every point, oldest first; the lower part of each is what failed.
-pub(super) fn bars(what: &'static str, points: &[(f64, f64)]) -> Drawing {
+pub(super) fn bars(what: &'static str, points: &[(f64, f64)]) -> Chart {
     let most = points.iter().map(|(all, _)| *all).fold(0.0, f64::max);
     let step = WIDTH / points.len().max(1) as f64;
     let mut shapes = String::new();
@@ -56,7 +56,7 @@ pub(super) fn bars(what: &'static str, points: &[(f64, f64)]) -> Drawing {
             .expect("invariant: strings take everything");
         }
     }
-    drawing(what, most, &shapes)
+    chart(what, most, &shapes)
 }
 
 /// A value above zero is visible.
@@ -67,8 +67,8 @@ fn height(point: f64, most: f64) -> f64 {
     (point / most * HEIGHT).max(1.0)
 }
 
-fn drawing(what: &'static str, most: f64, shapes: &str) -> Drawing {
-    Drawing(format!(
+fn chart(what: &'static str, most: f64, shapes: &str) -> Chart {
+    Chart(format!(
         "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" preserveAspectRatio=\"none\">\
          <title>{what}</title><desc>Highest: {most:.0}</desc>{shapes}</svg>"
     ))

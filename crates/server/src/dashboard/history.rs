@@ -79,7 +79,7 @@ fn facts(sample: &Sample, growth: &Growth) -> Vec<(&'static str, String)> {
     let per_day = |period| match growth.of_database(period) {
         Some(change) if change < 0 => format!("{} less", bytes(change.unsigned_abs())),
         Some(change) => format!("{} more", bytes(change.unsigned_abs())),
-        None => "not known yet".to_owned(),
+        None => "not measured yet".to_owned(),
     };
     vec![
         ("Database", bytes(sample.size.bytes)),

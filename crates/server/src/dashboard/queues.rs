@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_person_is_said_plainly_and_nothing_else() {
+    fn alerts_show_only_what_needs_an_operator() {
         let at = |second| Some(Timestamp::from_second(second).unwrap());
         assert!(
             alerts(

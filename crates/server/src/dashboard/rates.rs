@@ -6,7 +6,7 @@ use consign_kernel::{OutcomeCounts, QueueName};
 use jiff::Timestamp;
 
 use super::{
-    chart::{Drawing, bars, sparkline},
+    chart::{Chart, bars, sparkline},
     words::count,
 };
 use crate::{problem::Problem, state::AppState};
@@ -72,9 +72,9 @@ pub(super) struct QueueRates {
     pub(super) has_errors: bool,
     /// How long a delivery took on average.
     pub(super) took: String,
-    pub(super) delivered: Drawing,
-    pub(super) results: Drawing,
-    pub(super) latency: Drawing,
+    pub(super) delivered: Chart,
+    pub(super) results: Chart,
+    pub(super) latency: Chart,
 }
 
 impl Rates {

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_times_are_said_shortly() {
+    fn numbers_and_times_are_shortened() {
         for (number, said) in [
             (0, "0"),
             (999, "999"),

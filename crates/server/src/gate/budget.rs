@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_gets_what_is_given_back() {
+    async fn a_waiting_request_gets_released_memory() {
         let budget = Budget::new(("bodies_max_bytes", 100), 100, WITHIN);
         let held = reserve(&budget, "a", 80).await.unwrap();
         let waiting = reserve(&budget, "b", 60);

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_this_machine_are_told_from_others() {
+    fn distinguishes_pages_of_this_machine() {
         let options = ServerOptions {
             allowed_hosts: vec!["desk.example".into()],
             ..ServerOptions::default()

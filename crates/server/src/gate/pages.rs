@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_other_pages_are_told_apart() {
+    fn distinguishes_forms_of_other_pages() {
         let host = ("host", "localhost:8787");
         for (said, is_own) in [
             (vec![host], true),

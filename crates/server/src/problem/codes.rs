@@ -113,7 +113,7 @@ codes! {
     UNAUTHORIZED "unauthorized" UNAUTHORIZED
         "a token is needed" "send Authorization: Bearer with a token of server.tokens"
     SCOPE_MISSING "scope_missing" FORBIDDEN
-        "the token is not for this" "use a token with one of the scopes named"
+        "the token lacks the scope" "use a token with one of the scopes named"
     NOT_LOCAL "not_local" FORBIDDEN
         "without tokens, only callers on this machine are served" "configure server.tokens and send one"
     HOST_NOT_ALLOWED "host_not_allowed" FORBIDDEN

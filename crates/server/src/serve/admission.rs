@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_never_sent_a_request_makes_room_first() {
+    async fn connections_without_a_request_are_closed_first() {
         let connections = Connections::new(3, 0);
         let kept_alive = admit(&connections, "10.0.0.1").await;
         drop(kept_alive.begin());
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_of_somebody_unknown_makes_room_for_another() {
+    async fn a_request_of_an_unknown_client_makes_room_for_another() {
         let connections = Connections::new(1, 0);
         let login = admit(&connections, "10.0.0.1").await;
         login.begin_unknown();
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn beyond_the_limit_there_is_room_for_probes_and_then_for_nobody() {
+    async fn beyond_the_limit_only_probes_are_accepted_up_to_a_bound() {
         let connections = Connections::new(1, 0);
         let mut open = Vec::new();
         for _ in 0..=EXTRA_MIN {

@@ -119,7 +119,7 @@ pub(crate) struct AuditParams {
 pub fn by(caller: &Caller, reason: Option<String>) -> Result<By, Problem> {
     let reason = reason.filter(|reason| !reason.trim().is_empty());
     let reason = reason.ok_or_else(|| {
-        let detail = "say why, as in {\"reason\": \"...\"}; the audit log records it";
+        let detail = "a reason is required, as in {\"reason\": \"...\"}; the audit log records it";
         Problem::new(codes::REASON_REQUIRED, detail)
     })?;
     Ok(By::new(&caller.actor, reason))

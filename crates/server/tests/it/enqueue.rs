@@ -17,7 +17,7 @@ on_stores!(
     a_batchs_key_makes_its_repetition_harmless,
     a_batch_may_come_line_by_line,
     trace_context_travels_with_the_message,
-    sizes_are_limited_and_said,
+    sizes_are_limited_with_a_message,
     mistakes_are_pointed_at,
     only_what_is_declared_as_json_is_read,
     strange_bodies_are_refused,
@@ -157,7 +157,7 @@ async fn trace_context_travels_with_the_message(bench: Bench) {
     );
 }
 
-async fn sizes_are_limited_and_said(bench: Bench) {
+async fn sizes_are_limited_with_a_message(bench: Bench) {
     let payload = "x".repeat(1024 * 1024);
     let answer = bench.post(PATH, json!({ "payload": payload })).await;
     answer.is_problem(413, "payload_too_large");

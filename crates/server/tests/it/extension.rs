@@ -281,7 +281,7 @@ async fn its_part_of_the_dashboard_is_shown() {
 }
 
 #[tokio::test]
-async fn it_rejects_what_must_go_through_it_and_is_told_of_the_end() {
+async fn an_extension_rejects_enqueues_and_is_drained() {
     let parcels = Parcels::default();
     let bench = with(&parcels).await;
     let body = json!({"payload": 1, "key": "heavy"});

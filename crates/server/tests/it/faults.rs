@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use consign_kernel::{Certainty, Error, Layer, Layered, Result, Store};
+use consign_kernel::{Certainty, Error, Layer, LayeredStore, Result, Store};
 use tokio::sync::Semaphore;
 
 /// What shall go wrong with an operation.
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
 }
 
 /// A store around another, with faults by operation.
-pub(crate) type FaultyStore = Layered<FaultLayer>;
+pub(crate) type FaultyStore = LayeredStore<FaultLayer>;
 
 pub(crate) struct FaultLayer {
     inner: Arc<dyn Store>,

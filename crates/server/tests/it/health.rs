@@ -66,7 +66,7 @@ async fn a_database_that_does_not_answer_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn anybody_may_probe_without_wearing_out_the_database() {
+async fn probes_need_no_token_and_do_not_overload_the_database() {
     let bench = Bench::reference().await;
     let store = FaultyStore::new(bench.store.clone());
     let bench = bench.with_store(store.clone());

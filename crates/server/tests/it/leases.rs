@@ -21,7 +21,7 @@ use crate::{
 on_stores!(
     a_worker_claims_and_settles,
     nothing_to_do_is_no_content,
-    a_settle_repeated_says_what_was_recorded,
+    a_settle_repeated_returns_what_was_recorded,
     a_late_result_is_kept_as_evidence,
     messages_of_another_lease_are_refused,
     a_lease_is_renewed_begun_and_released,
@@ -129,7 +129,7 @@ async fn nothing_to_do_is_no_content(bench: Bench) {
     assert_eq!(answer.text, "");
 }
 
-async fn a_settle_repeated_says_what_was_recorded(bench: Bench) {
+async fn a_settle_repeated_returns_what_was_recorded(bench: Bench) {
     let id = bench.enqueue("mail", json!(1)).await;
     let lease = bench.claim("mail", 1).await;
     let reports = json!({"reports": [{"id": id, "outcome": "delivered"}]});

@@ -195,7 +195,7 @@ async fn a_client_that_does_not_read_its_answers_is_cut_off() {
 }
 
 #[tokio::test]
-async fn one_client_calling_too_often_is_told_to_wait() {
+async fn a_client_over_its_rate_gets_429_with_retry_after() {
     let options = ServerOptions {
         rate_limit: RateLimit {
             per_second: 1,
@@ -321,7 +321,7 @@ async fn a_panic_is_one_failed_request() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_is_503_and_says_whether_it_may_have_happened() {
+async fn an_absent_database_is_503_with_the_certainty_of_the_outcome() {
     let bench = Bench::reference().await;
     let store = FaultyStore::new(bench.store.clone());
     let bench = bench.with_store(store.clone());

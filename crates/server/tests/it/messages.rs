@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::bench::{Bench, on_stores};
 
 on_stores!(
-    a_message_tells_its_story,
+    a_message_page_shows_its_history,
     unknown_messages_are_not_found,
     a_list_of_an_unknown_queue_is_refused,
     pages_follow_each_other_to_the_end,
@@ -13,14 +13,14 @@ on_stores!(
     the_dead_can_be_listed_and_requeued,
     what_is_not_dead_is_not_requeued,
     messages_are_held_and_unheld,
-    a_person_says_what_has_become_of_a_held_message,
+    an_operator_records_the_outcome_of_a_held_message,
     many_are_moved_at_once,
     nothing_is_done_without_a_reason,
     the_audit_names_who_and_why,
     the_audit_has_pages,
 );
 
-async fn a_message_tells_its_story(bench: Bench) {
+async fn a_message_page_shows_its_history(bench: Bench) {
     let id = bench.bury("default", "http_410").await;
     let story = bench.get(&format!("/v1/messages/{id}")).await;
     story.is(200);
@@ -154,7 +154,7 @@ async fn messages_are_held_and_unheld(bench: Bench) {
     assert_eq!(bench.state_of(id).await, "ready");
 }
 
-async fn a_person_says_what_has_become_of_a_held_message(bench: Bench) {
+async fn an_operator_records_the_outcome_of_a_held_message(bench: Bench) {
     let one = bench.enqueue("default", json!(1)).await;
     let two = bench.enqueue("default", json!(2)).await;
     let path = format!("/v1/messages/{one}/resolve");

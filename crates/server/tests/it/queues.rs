@@ -14,8 +14,8 @@ on_stores!(
     policies_are_checked,
     an_unfinished_queue_stays_as_ordered_as_it_was,
     a_paused_queue_gives_nothing,
-    counts_and_ages_are_told,
-    the_workers_view_is_told,
+    reports_counts_and_ages,
+    reports_the_view_of_the_worker,
     queues_come_in_pages,
 );
 
@@ -136,7 +136,7 @@ async fn a_paused_queue_gives_nothing(bench: Bench) {
     nowhere.is_problem(404, "unknown_queue");
 }
 
-async fn counts_and_ages_are_told(bench: Bench) {
+async fn reports_counts_and_ages(bench: Bench) {
     bench.enqueue("mail", json!(1)).await;
     let late = json!({"payload": 2, "delay_ms": 60_000});
     bench.post("/v1/queues/mail/messages", late).await.is(202);
@@ -150,7 +150,7 @@ async fn counts_and_ages_are_told(bench: Bench) {
     assert_eq!(idle["worker"], Value::Null);
 }
 
-async fn the_workers_view_is_told(bench: Bench) {
+async fn reports_the_view_of_the_worker(bench: Bench) {
     let none = bench.get("/v1/worker").await;
     assert_eq!(none.json["running"], false);
     let bench = bench.with_state(|state| state.with_worker(|| status("mail")));

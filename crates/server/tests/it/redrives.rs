@@ -102,7 +102,7 @@ async fn plans_are_checked(bench: Bench) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_stepper_asks_at_most_every_two_seconds_and_is_woken_by_a_start() {
+async fn an_idle_stepper_polls_every_two_seconds_and_is_woken_by_a_start() {
     let bench = Bench::reference().await;
     let store = FaultyStore::new(bench.store.clone());
     let bench = bench.with_store(store.clone());

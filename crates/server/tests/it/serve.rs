@@ -204,7 +204,7 @@ async fn https_is_spoken_with_a_certificate() {
 }
 
 #[tokio::test]
-async fn a_taken_port_is_said_plainly() {
+async fn a_port_in_use_is_named_in_the_error() {
     let bench = Bench::reference().await;
     let server = TestServer::start(bench.router.clone(), &ServerOptions::default()).await;
     let options = ServerOptions {

@@ -54,7 +54,7 @@ async fn an_enqueue_wakes_a_waiting_claim() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_is_as_long_as_asked_and_capped() {
+async fn a_wait_is_as_long_as_requested_and_capped() {
     let (_, bench) = watched().await;
     let started = Instant::now();
     let body = json!({"queue": "mail", "wait_ms": 100});
@@ -103,7 +103,7 @@ async fn a_client_that_hangs_up_while_waiting_gets_no_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_nobody_hears_of_is_given_back() {
+async fn a_lease_of_a_disconnected_client_is_released() {
     let (store, bench) = watched().await;
     let gate = Arc::new(Semaphore::new(0));
     store.inject("claim", Fault::Waits(gate.clone()));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dead_broker_is_not_asked_by_every_delivery() {
+    async fn a_dead_broker_is_not_called_by_every_delivery() {
         let slot: Slot<Wire> = Slot::new();
         let asked = AtomicU32::new(0);
         let connect = || async {

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_nobody_takes_speaks_about_the_sink() {
+    fn a_subject_without_a_stream_is_a_failure_of_the_sink() {
         let verdict = unanswered("a.b", &RequestErrorKind::NoResponders.into());
         assert_eq!(
             (verdict.outcome, verdict.about),

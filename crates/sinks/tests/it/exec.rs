@@ -66,7 +66,7 @@ fn exists(pid: &str) -> bool {
 }
 
 #[tokio::test]
-async fn the_payload_is_the_input_and_the_environment_tells_the_rest() {
+async fn the_payload_is_the_input_and_the_environment_has_the_rest() {
     let script = Script::new("cat > input; env > environment; printf '%s' \"$1\" > argument");
     let payload = Payload::parse(r#"{"a": "ü", "n": 12345678901234567890123}"#).unwrap();
     let delivery = delivery_of(payload, |message| {
@@ -111,7 +111,7 @@ async fn the_payload_is_the_input_and_the_environment_tells_the_rest() {
 }
 
 #[tokio::test]
-async fn an_exit_code_leads_where_the_table_says() {
+async fn an_exit_code_leads_to_the_outcome_of_the_table() {
     let script = Script::new("exit $(cat)");
     let sink = sink(&script.config("")).await;
     let table = [
@@ -231,7 +231,7 @@ fn alive(pid: &str) -> bool {
 }
 
 #[tokio::test]
-async fn what_it_prints_is_kept_only_if_asked_for_and_never_without_end() {
+async fn output_is_kept_only_if_configured_and_bounded() {
     let script = Script::new(
         "cat > /dev/null; echo fine; echo 'a word' >&2; head -c 300000 /dev/zero | tr '\\0' x; exit 65",
     );
@@ -272,7 +272,7 @@ async fn a_command_need_not_read_what_it_is_given() {
 }
 
 #[tokio::test]
-async fn a_daemon_left_behind_holds_nobody_up() {
+async fn a_daemon_left_behind_delays_no_delivery() {
     let script = Script::new("sleep 600 & echo $! > child; echo started");
     let sink = sink(&script.config("keep_output = true")).await;
     let verdict = sink.deliver(&delivery()).await;

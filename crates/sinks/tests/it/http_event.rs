@@ -30,7 +30,7 @@ async fn in_binary_mode_attributes_are_headers() {
 }
 
 #[tokio::test]
-async fn what_a_message_says_about_itself_wins() {
+async fn attributes_of_a_message_win_over_settings() {
     let server = Server::start(|_, _| status(200)).await;
     let options = "cloudevents = \"binary\"\nevent_type = \"a.b\"\nevent_source = \"/shop\"";
     let sink = http_sink(&server.url(), options).await;

@@ -92,7 +92,7 @@ async fn a_delivery_that_is_dropped_ends_its_request() {
 }
 
 #[tokio::test]
-async fn a_connection_that_takes_too_long_is_retried_whoever_loses_patience() {
+async fn a_connection_that_takes_too_long_is_retried_at_either_timeout() {
     // It accepts connections but never answers: TLS waits for it.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());

@@ -22,7 +22,7 @@ async fn outcome(answer: u16, options: &str) -> (Outcome, About, Option<String>)
 }
 
 #[tokio::test]
-async fn a_status_leads_where_the_table_says() {
+async fn a_status_leads_to_the_outcome_of_the_table() {
     use Outcome::{Dead, Delivered, Retry, Uncertain};
     let table = [
         (200, Delivered, About::Message),
@@ -105,7 +105,7 @@ async fn the_configuration_overrides_the_table() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_asked_for_is_kept_within_reason() {
+async fn a_requested_retry_delay_is_bounded() {
     let table = [
         (429, "120", Some(120)),
         (503, "7", Some(7)),
@@ -164,7 +164,7 @@ async fn a_redirect_is_explained_and_not_followed() {
 }
 
 #[tokio::test]
-async fn an_answer_is_kept_only_if_asked_for_and_never_whole_if_long() {
+async fn an_answer_is_kept_only_if_configured_and_truncated() {
     let server = Server::start(|number, _| match number {
         0 => respond(200, &[], r#"{"ok":true}"#),
         1 => respond(200, &[], r#"{"ok":true}"#),

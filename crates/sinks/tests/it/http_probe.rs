@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn the_far_side_is_asked_by_key() {
+async fn the_receiver_is_probed_by_key() {
     let server = Server::start(|_, _| status(404)).await;
     let probe_url = format!(
         "http://{}/seen/{{queue}}/{{id}}?key={{key}}&x={{y",

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn the_body_is_the_payload_and_the_headers_say_which_message_it_is() {
+async fn the_body_is_the_payload_and_the_headers_identify_the_message() {
     let server = Server::start(|_, _| status(200)).await;
     let sink = http_sink(&server.url(), "").await;
     let delivery = exact(|_| ());

@@ -42,7 +42,7 @@ async fn a_payload_is_written_to_the_last_digit() {
 }
 
 #[tokio::test]
-async fn a_line_says_which_message_it_was_and_the_payload_only_if_asked() {
+async fn a_line_identifies_the_message_and_has_the_payload_only_if_configured() {
     let (_folder, path) = folder();
     let delivery = delivery_of(json!({"text": "two\nlines"}), |message| {
         message.headers.insert("tenant".into(), json!("blue"));

@@ -223,7 +223,7 @@ async fn a_restart_in_mid_delivery_loses_nothing_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn what_the_server_refuses_is_told_apart() {
+async fn distinguishes_the_rejections_of_the_server() {
     let server = NatsServer::start_with("max_payload: 2048").await;
     let observer = observer(&[server.url()]).await;
     let sink = nats_sink(&server.url(), "").await;
@@ -248,7 +248,7 @@ async fn what_the_server_refuses_is_told_apart() {
 }
 
 #[tokio::test]
-async fn logins_are_tried_and_refusals_told() {
+async fn logins_are_checked_and_rejections_reported() {
     let server = NatsServer::start_with(
         "authorization { users = [\n\
          { user: ada, password: tulip }\n\

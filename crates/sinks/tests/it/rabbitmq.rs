@@ -78,7 +78,7 @@ async fn rabbitmq_sink(address: impl std::fmt::Display, more: &str) -> Arc<dyn S
 }
 
 #[tokio::test]
-async fn what_rabbitmq_confirms_returns_and_refuses_is_told_apart() {
+async fn distinguishes_confirms_returns_and_rejections_of_rabbitmq() {
     let server = RabbitmqServer::start_with(&format!(
         "max_message_size = 65536\n\
          ssl_options.cacertfile = {ca}\n\

@@ -90,7 +90,7 @@ async fn a_stream_is_trimmed_if_wanted() {
 }
 
 #[tokio::test]
-async fn a_repeat_is_added_again_unless_redis_is_told_to_remember() {
+async fn a_repeat_is_added_again_without_dedupe_ttl() {
     let server = RedisServer::start().await;
     let mut observer = observer(&server).await;
     let (first, repeat) = (numbered(1), again(&numbered(1)));
@@ -180,7 +180,7 @@ async fn a_restart_in_mid_delivery_loses_nothing() {
 }
 
 #[tokio::test]
-async fn what_redis_refuses_is_told_apart_and_not_remembered() {
+async fn rejections_of_redis_are_distinguished_and_not_remembered() {
     let server = RedisServer::start().await;
     let mut observer = observer(&server).await;
     let sink = redis_sink(&server.url(), "dedupe_ttl_ms = 60000").await;
@@ -230,7 +230,7 @@ async fn what_redis_refuses_is_told_apart_and_not_remembered() {
 }
 
 #[tokio::test]
-async fn logins_are_tried_and_refusals_told() {
+async fn logins_are_checked_and_rejections_reported() {
     let server = RedisServer::start_with(&["--requirepass", "tulip"]).await;
     for options in ["", "password = \"wrong\""] {
         let sink = redis_sink(&server.url(), options).await;

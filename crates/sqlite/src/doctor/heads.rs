@@ -22,7 +22,7 @@ pub(super) async fn examine(
         holders.insert((queue, group), *id);
         if !is_member || !unfinished.contains_key(id) {
             let stuck = if *others_wait {
-                ", and others wait for it"
+                ", and other messages wait for it"
             } else {
                 ""
             };

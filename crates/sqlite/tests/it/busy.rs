@@ -60,7 +60,7 @@ async fn a_storm_of_writers_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_failing_operation_takes_nobody_with_it() {
+async fn a_failing_operation_fails_alone() {
     let bench = fixture().await;
     let store = &bench.store;
     let broken = "broken".parse().unwrap();

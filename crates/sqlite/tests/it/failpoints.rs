@@ -86,7 +86,7 @@ async fn a_committed_enqueue_survives_the_death_of_its_process() {
 }
 
 #[tokio::test]
-async fn a_claim_nobody_heard_of_comes_back() {
+async fn a_claim_whose_reply_was_lost_expires() {
     let bench = fixture().await;
     die_at(&bench, "claim_committed").await;
     assert_eq!(states(&bench).await, [StateKind::Leased; 3]);
@@ -105,7 +105,7 @@ async fn a_settle_that_did_not_commit_left_nothing() {
 }
 
 #[tokio::test]
-async fn a_settle_whose_reply_was_lost_is_recorded_and_says_so_when_repeated() {
+async fn a_repeated_settle_returns_the_recorded_result() {
     let bench = fixture().await;
     die_at(&bench, "settle_committed").await;
     assert_eq!(states(&bench).await, [StateKind::Delivered; 3]);

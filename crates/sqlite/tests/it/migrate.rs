@@ -126,7 +126,7 @@ async fn a_foreign_table_in_the_way_is_named_with_the_migration() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_opened_says_why() {
+async fn a_file_that_cannot_be_opened_reports_the_cause() {
     let directory = tempfile::tempdir().unwrap();
     let folder = SqliteOptions::new(directory.path().to_str().unwrap()).unwrap();
     for error in [

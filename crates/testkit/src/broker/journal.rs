@@ -21,7 +21,7 @@ pub(super) const EXECUTED: &str = r#"{"event":"executed""#;
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum BrokerEvent {
     /// Its behaviour was set.
-    Told {
+    Error {
         /// How.
         manner: BrokerManner,
     },
@@ -94,7 +94,7 @@ impl BrokerJournal {
         let mut tallies = BTreeMap::<String, Tally>::new();
         for event in &self.0 {
             match event {
-                BrokerEvent::Told { .. } => {}
+                BrokerEvent::Error { .. } => {}
                 BrokerEvent::Sent { key, .. } => tallies.entry(key.clone()).or_default().sends += 1,
                 BrokerEvent::Executed { key, .. } => {
                     tallies.entry(key.clone()).or_default().executions += 1;

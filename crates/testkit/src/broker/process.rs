@@ -78,7 +78,7 @@ impl Broker {
         let mut now = BrokerManner::default();
         for event in BrokerJournal::read(path).0 {
             match event {
-                BrokerEvent::Told { manner } => now = manner,
+                BrokerEvent::Error { manner } => now = manner,
                 event => memory.learn(event),
             }
         }
@@ -112,7 +112,7 @@ impl Broker {
             Ok(manner) => manner,
             Err(error) => return Reply::json(400, format!("{:?}", error.to_string())),
         };
-        let event = BrokerEvent::Told {
+        let event = BrokerEvent::Error {
             manner: manner.clone(),
         };
         self.remember(|memory| memory.pen.write(&event));
@@ -224,7 +224,7 @@ impl Memory {
                 self.executions += 1;
                 self.answers.insert(key, answer);
             }
-            BrokerEvent::Told { .. } | BrokerEvent::Asked { .. } => {}
+            BrokerEvent::Error { .. } | BrokerEvent::Asked { .. } => {}
         }
     }
 }

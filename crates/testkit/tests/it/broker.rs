@@ -99,7 +99,7 @@ async fn a_script_is_played_send_by_send() {
 }
 
 #[tokio::test]
-async fn it_tells_what_became_of_a_key_if_it_is_willing() {
+async fn it_answers_status_queries_by_key_if_configured() {
     let broker = broker().await;
     send(&broker, "a/1", &[Step::Partial("0.04".into())]).await;
     let query = "GET /orders/a%2F1 HTTP/1.1";
@@ -134,6 +134,6 @@ async fn behind_a_closed_gate_orders_are_taken_and_not_executed() {
     broker.has_executed("a/2").await;
     let journal = broker.journal();
     assert_eq!(journal.in_flight_max(), 2);
-    let told = |event: &&BrokerEvent| matches!(event, BrokerEvent::Told { .. });
+    let told = |event: &&BrokerEvent| matches!(event, BrokerEvent::Error { .. });
     assert_eq!(journal.0.iter().filter(told).count(), 2);
 }

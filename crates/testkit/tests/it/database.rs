@@ -43,7 +43,7 @@ async fn create_parcels(url: &str) {
 }
 
 #[tokio::test]
-async fn a_database_is_dropped_with_its_value_although_somebody_is_connected() {
+async fn a_database_is_dropped_with_its_value_despite_connections() {
     let second = TestDatabase::create(async |_| {}).await;
     let database = TestDatabase::create(create_parcels).await;
     assert_eq!(parcels(database.url()).await, 1);

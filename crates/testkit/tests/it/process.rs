@@ -29,7 +29,7 @@ async fn a_line_is_found_by_its_prefix_and_what_precedes_it_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_missing_line_fails_at_its_deadline_and_shows_what_was_said() {
+async fn a_missing_line_fails_at_its_deadline_and_shows_the_output() {
     let mut child =
         shell("echo something else; exec cat").with_line_deadline(Duration::from_millis(200));
     let waiting = tokio::spawn(async move { child.expect_line("ready").await });

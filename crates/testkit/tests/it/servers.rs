@@ -50,7 +50,7 @@ async fn a_nats_server_has_jetstream_and_returns_on_its_port() {
 }
 
 #[tokio::test]
-async fn nodes_of_a_nats_cluster_know_each_other() {
+async fn nodes_of_a_nats_cluster_are_connected() {
     let mut cluster = NatsCluster::start().await;
     let address = cluster.node("node2").address();
     eventually("node2 lists three", PATIENCE, || async {

@@ -22,7 +22,7 @@ fn no_line_ends_in_blanks_or_contains_tabs() {
 }
 
 #[test]
-fn every_crate_says_what_it_is() {
+fn every_crate_has_a_description() {
     let complaints: Vec<String> = crates()
         .into_iter()
         .filter(|name| {

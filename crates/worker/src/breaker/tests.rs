@@ -210,7 +210,7 @@ fn a_share_of_the_last_calls_opens_it_however_long_ago_they_were() {
 }
 
 #[test]
-fn many_successes_told_at_once_push_failures_out_of_the_last_calls() {
+fn many_successes_at_once_push_failures_out_of_the_last_calls() {
     let mut recent = Recent::default();
     let options = BreakerOptions {
         last_calls: 64,

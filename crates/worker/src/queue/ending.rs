@@ -127,7 +127,7 @@ impl QueueLoop {
             let leases = self.leases.held.len();
             warn!(
                 %queue, unrecorded, leases,
-                "queue {queue} has ended with {leases} leases left to run out and {unrecorded} \
+                "queue {queue} has ended with {leases} leases left to expire and {unrecorded} \
                  results unrecorded: the database did not answer in time"
             );
         }

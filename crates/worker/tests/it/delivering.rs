@@ -157,7 +157,7 @@ async fn a_slow_delivery_does_not_hold_up_the_records_of_its_neighbours() {
 }
 
 #[tokio::test]
-async fn a_panic_is_that_messages_failure_and_nobody_elses() {
+async fn a_panic_fails_only_its_message() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
     let policy = QueuePolicy {
         attempts_max: 1,

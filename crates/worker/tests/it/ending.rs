@@ -183,7 +183,7 @@ async fn a_drain_without_a_database_ends_with_the_grace() {
 }
 
 #[tokio::test]
-async fn an_idle_worker_ends_at_once_as_often_as_asked() {
+async fn an_idle_worker_stops_at_once_every_time() {
     let store: Arc<dyn Store> = Arc::new(frozen_reference().0);
     make_queue(&*store, "mail", &QueuePolicy::default()).await;
     let worker = work(&store, "mail", &ScriptedSink::willing());

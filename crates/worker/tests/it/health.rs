@@ -182,7 +182,7 @@ async fn two_sinks_with_one_destination_share_a_breaker() {
 }
 
 #[tokio::test]
-async fn a_hanging_sink_opens_its_breaker_by_timeouts_and_slows_nobody() {
+async fn a_hanging_sink_opens_its_breaker_by_timeouts_and_slows_no_other_queue() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
     let hanging = QueuePolicy {
         timeout_ms: 50,

@@ -105,7 +105,7 @@ async fn answers_of_begin_and_release_may_be_lost_too() {
 }
 
 #[tokio::test]
-async fn an_absent_database_is_asked_gently_and_soon_after_its_return() {
+async fn an_absent_database_is_polled_with_backoff_and_soon_after_its_return() {
     let (faulty, store) = faulty().await;
     faulty.set_down(true);
     let sink = ScriptedSink::willing();

@@ -41,7 +41,7 @@ async fn what_is_sent_again_counts_as_a_retry_whatever_it_was_recorded_as() {
 }
 
 #[tokio::test]
-async fn counters_tell_what_happened() {
+async fn counters_show_what_happened() {
     let recorded = MetricValues::install();
     let faulty = FaultyStore::new(Arc::new(running_reference()));
     let store: Arc<dyn Store> = faulty.clone();

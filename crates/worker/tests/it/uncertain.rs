@@ -62,7 +62,7 @@ fn story(attempts: &[(AttemptOutcome, &str)]) -> Vec<(AttemptOutcome, String)> {
 }
 
 #[tokio::test]
-async fn a_timeout_is_uncertain_and_resent_where_policy_says_so() {
+async fn a_timeout_is_uncertain_and_resent_where_the_policy_sets_it() {
     let sink = ScriptedSink::new(silent_at_first);
     let attempts = run(OnUncertain::Resend, &sink, StateKind::Delivered).await;
     assert_eq!(
@@ -73,14 +73,14 @@ async fn a_timeout_is_uncertain_and_resent_where_policy_says_so() {
 }
 
 #[tokio::test]
-async fn a_timeout_is_held_for_a_person_where_policy_says_so() {
+async fn a_timeout_is_held_where_the_policy_sets_it() {
     let sink = ScriptedSink::new(silent_at_first);
     let attempts = run(OnUncertain::Hold, &sink, StateKind::Held).await;
     assert_eq!(attempts, story(&[(Uncertain, "timeout")]));
 }
 
 #[tokio::test]
-async fn a_message_in_doubt_is_not_sent_again_when_the_sink_knows_it() {
+async fn a_message_in_doubt_is_not_sent_again_when_the_probe_finds_it() {
     let sink = ScriptedSink::with_probe(silent_at_first, |_| async {
         Probe::Delivered(Some(json!({"id": 7})))
     });
@@ -110,7 +110,7 @@ async fn a_message_in_doubt_is_sent_when_the_sink_does_not_have_it() {
 }
 
 #[tokio::test]
-async fn a_sink_that_knows_more_decides_what_the_attempt_comes_to() {
+async fn a_sink_may_decide_the_outcome_of_an_attempt() {
     let sink = ScriptedSink::with_probe(silent_at_first, |_| async {
         let refused = Verdict::failed(Outcome::Dead, About::Message, "refused_before", "no");
         Probe::Decided(Box::new(refused))

@@ -256,7 +256,7 @@ impl Files {
         address: &Address,
         more: &[(&str, Value)],
     ) -> Result<Self, Failure> {
-        let mut memory = said(config, "memory");
+        let mut memory = set_values(config, "memory");
         memory.extend(
             more.iter()
                 .map(|(name, value)| ((*name).to_owned(), value.clone())),
@@ -271,7 +271,7 @@ impl Files {
                 json!(tokens.to_string()),
             );
         }
-        let mut database = said(config, "database");
+        let mut database = set_values(config, "database");
         let url = match address {
             Address::Sqlite { path, .. } => format!("sqlite:{}", path.display()),
             Address::Postgres { url } => url.clone(),
@@ -338,7 +338,7 @@ impl Files {
 }
 
 /// The set values of a table.
-fn said(config: &Config, table: &str) -> Map<String, Value> {
+fn set_values(config: &Config, table: &str) -> Map<String, Value> {
     let values = config.values().filter(|(path, entry)| {
         let is_here = path.segments().first().is_some_and(|name| name == table);
         is_here && entry.origin != Origin::Default

@@ -235,7 +235,7 @@ fn a_card_fits_into_a_narrow_policy() {
 }
 
 #[test]
-fn merges_and_projects_are_told() {
+fn cards_name_merges_and_projects() {
     let mut commit = change("Merge branch");
     commit.is_merge = true;
     commit.meta_json["parents"] = json!(["00", "11"]);

@@ -14,12 +14,12 @@ impl MemoryService {
     /// The file of a patch, and its expected hash.
     pub(super) async fn locate_patch(&self, uri: &str) -> Result<EvidenceLocation, Refusal> {
         let Some(scm) = self.scm() else {
-            let why = "this gateway knows no repositories";
+            let why = "this gateway has no repositories";
             return Err(Refusal::new("NOT_IMPLEMENTED", why));
         };
         let patch = find(scm, uri).await?;
         let Some(stored_uri) = patch.uri.as_deref() else {
-            let why = "the change has not been fetched so far; `consign scm materialize` does";
+            let why = "the change has not been fetched; run `consign scm materialize`";
             return Err(Refusal::new("ARTIFACT_NOT_FOUND", why));
         };
         Ok(EvidenceLocation {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Refused, StoreCall, parse::StoreInput, reject::Rejection};
+use super::{StoreCall, StoreError, parse::StoreInput, reject::Rejection};
 use crate::{NewUser, Settings, UnknownActorPolicy};
 
 /// The acting user of a request.
@@ -13,12 +13,12 @@ pub(super) struct Requester {
     pub(super) is_bound: bool,
     /// A token was presented, whether or not it names an actor.
     pub(super) is_authenticated: bool,
-    pub(super) standing: Standing,
+    pub(super) actor_status: ActorStatus,
 }
 
 /// Whether the actor is a user of the logbook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ActorStatus {
     /// A user, bound by a token, or absent.
     Known,
     /// Made a user by this request.
@@ -65,7 +65,7 @@ impl StoreCall {
         &self,
         input: &StoreInput,
         source: FactSource,
-    ) -> Result<Facts, Refused> {
+    ) -> Result<Facts, StoreError> {
         let mut requester = self.requester(input)?;
         if source == FactSource::Cache
             && let Some(settings) = self.service.cached_settings()
@@ -77,7 +77,7 @@ impl StoreCall {
             });
         }
         if let Some(actor) = requester.actor.as_deref().filter(|_| !requester.is_bound) {
-            requester.standing = self.standing(actor, input).await?;
+            requester.actor_status = self.actor_status(actor, input).await?;
         }
         let project = &self.service.options().project_key;
         let settings = self.service.logbook().settings(project);
@@ -90,7 +90,7 @@ impl StoreCall {
     }
 
     /// The requester by token and claim; a claim that contradicts the token is rejected.
-    fn requester(&self, input: &StoreInput) -> Result<Requester, Refused> {
+    fn requester(&self, input: &StoreInput) -> Result<Requester, StoreError> {
         let claimed = input.actor.as_deref();
         let bound = self.caller.actor.as_deref();
         let bound = bound.filter(|_| self.caller.is_authenticated);
@@ -98,23 +98,27 @@ impl StoreCall {
             let mut audit = self.audit_facts(input);
             audit.actor_user_id.clone_from(&self.caller.actor);
             audit.note("claimed_actor", claimed);
-            let message = "the token is not this actor's";
+            let message = "the token does not belong to this actor";
             return Err(Rejection::refused(audit, "actor_mismatch", message));
         }
         Ok(Requester {
             actor: bound.or(claimed).map(str::to_owned),
             is_bound: bound.is_some(),
             is_authenticated: self.caller.is_authenticated,
-            standing: Standing::Known,
+            actor_status: ActorStatus::Known,
         })
     }
 
     /// Applies `unknown_actor_policy` to a claimed actor. The result is stated in the one audit of the
     /// request; writing an audit creates no user.
-    async fn standing(&self, actor: &str, input: &StoreInput) -> Result<Standing, Refused> {
+    async fn actor_status(
+        &self,
+        actor: &str,
+        input: &StoreInput,
+    ) -> Result<ActorStatus, StoreError> {
         let is_user = self.service.logbook().user_exists(actor);
         if self.within_budget("look up a user", is_user).await? {
-            return Ok(Standing::Known);
+            return Ok(ActorStatus::Known);
         }
         let reject = |reason: &str, message: String| {
             let mut audit = self.audit_facts(input);
@@ -125,7 +129,7 @@ impl StoreCall {
             UnknownActorPolicy::Reject => {
                 reject("actor_unknown:reject", format!("{actor:?} is no user"))
             }
-            UnknownActorPolicy::Degrade => Ok(Standing::Unknown),
+            UnknownActorPolicy::Degrade => Ok(ActorStatus::Unknown),
             UnknownActorPolicy::AutoCreate => {
                 let user = NewUser {
                     user_id: actor.to_owned(),
@@ -133,7 +137,7 @@ impl StoreCall {
                 };
                 let created = self.service.logbook().create_user(&user);
                 match self.within_budget("create a user", created).await {
-                    Ok(()) => Ok(Standing::Created),
+                    Ok(()) => Ok(ActorStatus::Created),
                     Err(error) => reject(
                         "actor_autocreate_failed",
                         format!("{actor:?} could not be made a user: {error}"),

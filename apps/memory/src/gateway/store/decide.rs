@@ -4,8 +4,8 @@ use consign_kernel::Error;
 use serde_json::{Map, Value};
 
 use super::{
-    Refused,
-    authorize::{Facts, Standing},
+    StoreError,
+    authorize::{ActorStatus, Facts},
     parse::{InvalidRequest, StoreInput},
     reject::Rejection,
 };
@@ -46,13 +46,13 @@ pub(super) fn decide(
     facts: &Facts,
     options: &MemoryOptions,
     mut audit: AuditFacts,
-) -> Result<WritePlan, Refused> {
+) -> Result<WritePlan, StoreError> {
     let requester = &facts.requester;
     audit.actor_user_id.clone_from(&requester.actor);
-    match requester.standing {
-        Standing::Known => {}
-        Standing::Created => audit.note("actor", "actor_autocreated"),
-        Standing::Unknown => audit.note("actor", "actor_unknown:degrade"),
+    match requester.actor_status {
+        ActorStatus::Known => {}
+        ActorStatus::Created => audit.note("actor", "actor_autocreated"),
+        ActorStatus::Unknown => audit.note("actor", "actor_unknown:degrade"),
     }
     let policy = Policy::read(&facts.settings.policy_json);
     let checks = evidence_checks(input, &policy, options);
@@ -70,7 +70,10 @@ pub(super) fn decide(
     };
     if input.supersedes.is_some() && space != input.space {
         let why = explain(&reason);
-        let message = format!("a newer version stays where the old one is, and may not: {why}");
+        let message = format!(
+            "a newer version must be in the space of the old one, which the \
+            policy rejects: {why}"
+        );
         return Err(Rejection::refused(audit, reason, message));
     }
     let memory = NewMemory {
@@ -125,7 +128,7 @@ fn evidence_violation(input: &StoreInput, checks: &EvidenceChecks) -> Option<(St
     let lists = Value::Object(classify(&input.evidence).lists());
     let problems = check_evidence_refs_json(&lists).err()?;
     let reason = "EVIDENCE_VALIDATION_FAILED:EVIDENCE_INVALID_REF";
-    let message = format!("the evidence cannot be followed: {}", problems.join(", "));
+    let message = format!("the evidence cannot be resolved: {}", problems.join(", "));
     Some((reason.to_owned(), message))
 }
 
@@ -139,7 +142,7 @@ fn apply_policy(
     let requester = &facts.requester;
     let spaces = options.spaces();
     let spaces = spaces.map_err(|why| InvalidRequest::parameter("target_space", why))?;
-    let is_unknown = requester.standing == Standing::Unknown;
+    let is_unknown = requester.actor_status == ActorStatus::Unknown;
     let shared_by_unknown = spaces.private_of(None);
     let decision = policy::decide(&PolicyInput {
         target_space: if is_unknown {

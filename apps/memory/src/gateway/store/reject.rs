@@ -17,7 +17,7 @@ use crate::{
 
 /// Why a request is not written.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(super) enum StoreError {
     /// Malformed, or too large for the outbox.
     Invalid(InvalidRequest),
     /// Rejected by authorization, evidence checks or policy.
@@ -26,13 +26,13 @@ pub(super) enum Refused {
     Unavailable(Error),
 }
 
-impl From<InvalidRequest> for Refused {
+impl From<InvalidRequest> for StoreError {
     fn from(invalid: InvalidRequest) -> Self {
         Self::Invalid(invalid)
     }
 }
 
-impl From<Error> for Refused {
+impl From<Error> for StoreError {
     fn from(error: Error) -> Self {
         Self::Unavailable(error)
     }
@@ -50,10 +50,10 @@ impl Rejection {
         mut audit: AuditFacts,
         reason: impl Into<String>,
         message: impl Into<String>,
-    ) -> Refused {
+    ) -> StoreError {
         audit.reason = reason.into();
         let message = message.into();
-        Refused::Rejected(Box::new(Self { audit, message }))
+        StoreError::Rejected(Box::new(Self { audit, message }))
     }
 
     /// The error code of the reason.
@@ -105,9 +105,9 @@ impl RequestOutline {
 
 impl StoreCall {
     /// Writes the audit of a request that is not written, and makes its answer.
-    pub(super) async fn refuse(&self, outline: RequestOutline, refused: Refused) -> StoreAnswer {
+    pub(super) async fn refuse(&self, outline: RequestOutline, refused: StoreError) -> StoreAnswer {
         match refused {
-            Refused::Invalid(invalid) => {
+            StoreError::Invalid(invalid) => {
                 let request = (&self.caller, &self.correlation);
                 self.service.audit_invalid(outline, &invalid, request).await;
                 let sha = invalid.payload_sha.as_deref().unwrap_or_default();
@@ -119,8 +119,8 @@ impl StoreCall {
                     ..self.error(invalid.code, invalid.message, false)
                 }
             }
-            Refused::Rejected(rejection) => self.reject(&rejection).await,
-            Refused::Unavailable(error) => self.unavailable(&error),
+            StoreError::Rejected(rejection) => self.reject(&rejection).await,
+            StoreError::Unavailable(error) => self.unavailable(&error),
         }
     }
 
@@ -145,7 +145,7 @@ impl StoreCall {
     /// The logbook could not be read; nothing happened.
     pub(super) fn unavailable(&self, error: &Error) -> StoreAnswer {
         warn!(%error, "the logbook could not be read; the memory was not stored");
-        let message = format!("the logbook could not be asked; nothing was stored: {error}");
+        let message = format!("the logbook could not be read; nothing was stored: {error}");
         self.error("LOGBOOK_UNAVAILABLE", message, error.is_retryable())
     }
 }

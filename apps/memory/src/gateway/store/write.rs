@@ -166,7 +166,7 @@ impl StoreCall {
     ) -> Result<OpenResult, Error> {
         let call = Arc::clone(self);
         let opening = async move { call.service.logbook().open_write(&opening).await };
-        let too_late = "it was begun too late";
+        let too_late = "the deadline of the request had passed";
         let abandoned = plan.audit.end_failed("AUDIT_WRITE_FAILED", too_late, false);
         self.opened_in_time(opening, abandoned).await
     }
@@ -306,12 +306,12 @@ impl StoreCall {
         let reason = end.reason.clone();
         self.finish_audit(end).await;
         let what = if error.is_about_us() {
-            "the memory server does not accept the gateway"
+            "the memory server rejected the gateway's credentials"
         } else {
-            "the memory server refuses this memory"
+            "the memory server rejected this memory"
         };
         let shown = shown_error(&error.to_string());
-        let message = format!("{what} ({shown}); trying again would not help, nothing was kept");
+        let message = format!("{what} ({shown}); a retry would fail too; nothing was enqueued");
         StoreAnswer {
             reason,
             context: Some(context(&plan.memory.target_space, &plan.sha)),

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_sdk_keeps_what_it_says_and_gets_the_rest() {
+    fn an_error_of_the_sdk_keeps_its_fields_and_gets_the_rest() {
         let correlation = Correlation::of_fence(1);
         let mut error = Map::from_iter([
             ("code".to_owned(), json!(-32022)),

@@ -13,7 +13,7 @@ use super::{Mcp, errors, errors::Reason};
 use crate::Correlation;
 
 /// Whether a body is a request of the protocol; otherwise it is the plain form or invalid.
-pub(in crate::http) fn speaks(body: &Map<String, Value>) -> bool {
+pub(in crate::http) fn is_jsonrpc(body: &Map<String, Value>) -> bool {
     let is_versioned = body.get("jsonrpc").is_some_and(|version| version == "2.0");
     is_versioned && body.contains_key("method")
 }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_the_sdk_does_not_know_are_kept_for_the_answer() {
+    fn ids_that_the_sdk_rejects_are_kept_for_the_answer() {
         for (id, kept) in [
             (json!(7), None),
             (json!("abc"), None),

@@ -25,12 +25,12 @@ use crate::{
     tools::{self, ArgumentFault, ToolArguments},
 };
 
-const INSTRUCTIONS: &str = "A memory that you share with your team and keep across conversations. Call \
-     memory_query before you begin a task, and memory_store when you have learnt something that is worth \
-     knowing later. Answers are JSON: `ok` says whether it was done, `message` what happened. A memory whose \
-     action is `redirect` is stored, in the space that space_written names; one that is `deferred` is kept \
-     and delivered later: do not store it again. Results with `degraded` come from the logbook alone: rely \
-     on them less.";
+const INSTRUCTIONS: &str = "A memory that you share with your team and keep across conversations. \
+    Call memory_query before you begin a task, and memory_store when you have learnt something \
+    that is worth knowing later. Answers are JSON: `ok` is true if it was done, `message` \
+    describes the result. A memory whose action is `redirect` is stored, in the space that \
+    space_written names; one that is `deferred` is kept and delivered later: do not store it \
+    again. Results with `degraded` come from the logbook alone: rely on them less.";
 
 /// Handler of the protocol.
 #[derive(Clone)]

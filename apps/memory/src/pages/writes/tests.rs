@@ -69,7 +69,7 @@ async fn read(audits: &WriteAudits, wanted: &[(&str, &str)]) -> (Vec<i64>, usize
 }
 
 #[tokio::test]
-async fn a_long_book_is_read_piece_by_piece_to_its_end() {
+async fn a_long_audit_log_is_read_page_by_page() {
     let directory = tempfile::tempdir().unwrap();
     let (audits, begin) = fixture(directory.path()).await;
     let at = |second: i64| (begin + jiff::SignedDuration::from_secs(second)).to_string();

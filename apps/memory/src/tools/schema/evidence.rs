@@ -26,7 +26,7 @@ fn upload() -> ToolInfo {
         json!({
             "content": text("The text to keep, at most 1 MiB unless the project allows more."),
             "content_type": word(&CONTENT_TYPES.map(|(kind, _)| kind), "What sort of text it is."),
-            "title": text("What the evidence is called, for people."),
+            "title": text("The title of the evidence, for display."),
             "actor_user_id": actor(),
             "project_key": text("The project it belongs to; this one unless given."),
             "item_id": whole("The logbook item it belongs to; a new one is made unless given."),
@@ -62,7 +62,8 @@ fn read() -> ToolInfo {
             "verify_sha256": flag("Whether to check the hash; true unless given."),
         }),
         json!({
-            "content": text("The evidence, as encoding says; absent with include_content false."),
+            "content": text("The evidence in the requested encoding; absent with include_content \
+                false."),
             "sha256": text("The SHA-256 of the content, 64 hex digits."),
             "size_bytes": whole("How many bytes the content has."),
         }),

@@ -67,12 +67,13 @@ fn update() -> ToolInfo {
 fn policy() -> serde_json::Value {
     json!({
         "type": "object",
-        "description": "Rules to change, laid over the current policy name by name; others stay. Names of your \
-                        own are kept too.",
+        "description": "Rules to change, merged into the current policy by name; the rest stays. \
+            Names of your own are stored too.",
         "properties": {
             "allowlist_users": json!({
                 "type": "array", "items": {"type": "string"},
-                "description": "Users who may write to shared spaces; an empty list lets everybody.",
+                "description": "Users who may write to shared spaces; an empty list allows all \
+                    users.",
             }),
             "allowed_kinds": json!({
                 "type": "array", "items": {"type": "string"},
@@ -86,7 +87,8 @@ fn policy() -> serde_json::Value {
             }),
             "bulk_mode": word(
                 &["very_short", "reject", "allow"],
-                "What becomes of memories with is_bulk: they must be very short, are kept out, or pass."
+                "How memories with is_bulk are treated: very_short requires a very short text, \
+                 reject rejects them, allow accepts them."
             ),
             "bulk_max_chars": json!({
                 "type": "integer", "minimum": 0,

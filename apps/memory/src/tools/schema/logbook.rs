@@ -12,7 +12,10 @@ fn item_id() -> serde_json::Value {
 }
 
 fn namespace() -> serde_json::Value {
-    text("A name that keeps your keys apart from those of others, such as \"release-bot\".")
+    text(
+        "A namespace for your keys, so that they do not collide with those of other agents, such \
+        as \"release-bot\".",
+    )
 }
 
 pub(super) fn writing() -> Vec<ToolInfo> {
@@ -31,15 +34,16 @@ pub(super) fn reading() -> Vec<ToolInfo> {
 fn create_item() -> ToolInfo {
     ToolInfo::new(
         "logbook_create_item",
-        "Makes an item of the logbook: a task, an incident or another thing that events and attachments belong \
-         to. Use it to keep a record of how something goes on; for what is worth knowing later use memory_store. \
-         Example: {\"item_type\": \"incident\", \"title\": \"Pool exhausted on 30 January\"}",
+        "Makes an item of the logbook: a task, an incident or another thing that events and \
+         attachments belong to. Use it to record the progress of something; use memory_store for \
+         what a later conversation needs. Example: {\"item_type\": \"incident\", \"title\": \
+         \"Pool exhausted on 30 January\"}",
         &["item_type", "title"],
         json!({
             "item_type": text("What sort of thing it is, in your own word: task, incident, review."),
-            "title": text("What the item is called, for people."),
-            "status": text("How the item stands at first; open unless given."),
-            "owner_user_id": text("The user whose item it is; must be a known user."),
+            "title": text("The title of the item, for display."),
+            "status": text("The first status of the item; open unless given."),
+            "owner_user_id": text("The user who owns the item; must be a registered user."),
             "scope_json": object("What the item covers, in fields of your own."),
             "project_key": text("The project it belongs to; this one unless given."),
         }),
@@ -58,10 +62,11 @@ fn add_event() -> ToolInfo {
         json!({
             "item_id": item_id(),
             "event_type": text("What sort of event it is, in your own word: note, status_change, comment."),
-            "payload_json": object("What happened, in fields of your own; `space` in it says which space may find it."),
-            "status_from": text("How the item stood before, if it changes."),
-            "status_to": text("How the item stands from now on, if it changes."),
-            "actor_user_id": text("The user who did it; must be a known user."),
+            "payload_json": object("What happened, in fields of your own; `space` in it limits \
+                searches that find it to that space."),
+            "status_from": text("The status of the item before, if it changes."),
+            "status_to": text("The new status of the item, if it changes."),
+            "actor_user_id": text("The user who did it; must be a registered user."),
             "source": text("By what means it happened; tool unless given."),
         }),
         json!({"event_id": whole("The number of the new event.")}),
@@ -116,9 +121,9 @@ fn set_kv() -> ToolInfo {
 fn get_kv() -> ToolInfo {
     ToolInfo::new(
         "logbook_get_kv",
-        "Reads the JSON value that logbook_set_kv kept under a namespace and a key. Use it at the start of a run \
-         to go on where the last one stopped; `found` says whether there is one. \
-         Example: {\"namespace\": \"release-bot\", \"key\": \"last_release\"}",
+        "Reads the JSON value that logbook_set_kv kept under a namespace and a key. Use it at the \
+         start of a run to continue where the last one stopped; `found` is true if there is a \
+         value. Example: {\"namespace\": \"release-bot\", \"key\": \"last_release\"}",
         &["namespace", "key"],
         json!({
             "namespace": namespace(),
@@ -144,7 +149,7 @@ fn query_items() -> ToolInfo {
         json!({
             "limit": limit(50, 1_000),
             "item_type": text("Only items of this type, such as \"incident\"."),
-            "status": text("Only items that stand so, such as \"open\"."),
+            "status": text("Only items with this status, such as \"open\"."),
             "owner_user_id": text("Only items of this user."),
         }),
         json!({
@@ -157,9 +162,9 @@ fn query_items() -> ToolInfo {
 fn query_events() -> ToolInfo {
     ToolInfo::new(
         "logbook_query_events",
-        "Lists events of the logbook newest first, all of them or those of one item, type, user or time. Use it \
-         to see what happened to an item. Events of others' private spaces are left out. \
-         Example: {\"item_id\": 7, \"since\": \"2026-01-30T00:00:00Z\"}",
+        "Lists events of the logbook newest first, all of them or those of one item, type, user \
+         or time. Use it to see what happened to an item. Events of other users' private spaces \
+         are left out. Example: {\"item_id\": 7, \"since\": \"2026-01-30T00:00:00Z\"}",
         &[],
         json!({
             "limit": limit(100, 1_000),

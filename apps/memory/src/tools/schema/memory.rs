@@ -26,13 +26,14 @@ pub(super) fn tools() -> Vec<ToolInfo> {
 fn store() -> ToolInfo {
     ToolInfo::new(
         "memory_store",
-        "Stores a memory: a short text worth knowing in later conversations, such as a decision, a procedure \
-         or a pitfall. Use it when you learn something that outlives the task; do not store what is in the \
-         code already. The same text in the same space is stored once, so repeating a call is safe. Read \
-         `action` in the answer: allow and redirect mean it is stored (space_written says where), deferred \
-         means it is kept and will be delivered, reject and error mean it is not stored. \
-         Example: {\"payload_md\": \"Deploys to production run on Tuesdays only.\", \"kind\": \"PROCEDURE\", \
-         \"evidence_refs\": [\"https://wiki.example/deploys\"]}",
+        "Stores a memory: a short text that is useful in later conversations, such as a decision, \
+         a procedure or a pitfall. Use it when you learn something that outlives the task; do not \
+         store what is in the code already. The same text in the same space is stored once, so \
+         repeating a call is safe. Read `action` in the answer: allow and redirect mean it is \
+         stored (space_written names the space), deferred means it is kept and will be delivered, \
+         reject and error mean it is not stored. Example: {\"payload_md\": \"Deploys to \
+         production run on Tuesdays only.\", \"kind\": \"PROCEDURE\", \"evidence_refs\": \
+         [\"https://wiki.example/deploys\"]}",
         &["payload_md"],
         json!({
             "payload_md": text(
@@ -41,9 +42,10 @@ fn store() -> ToolInfo {
             ),
             "card": card(),
             "target_space": text(
-                "Who it is for: team:<project> for the project's team, private:<user> for one person, \
-                 org:<name> for everybody. Leave it out for the team's space. What the project's policy does \
-                 not let into a shared space is stored in your private one, and the answer says so."
+                "Who it is for: team:<project> for the project's team, private:<user> for one \
+                 user, org:<name> for the whole organisation. Leave it out for the team's space. \
+                 What the project's policy does not let into a shared space is stored in your \
+                 private one, and the action is redirect."
             ),
             "kind": kind(
                 "What sort of memory it is: FACT (something that is so), PROCEDURE (how something is done), \
@@ -51,8 +53,8 @@ fn store() -> ToolInfo {
                  look at in reviews), REFLECTION (what you made of it)."
             ),
             "evidence_refs": texts(
-                "Where the memory comes from, as URIs, such as [\"https://github.example/pull/7\"]. Most \
-                 projects want some for shared spaces."
+                "Where the memory comes from, as URIs, such as \
+                 [\"https://github.example/pull/7\"]. Most projects require it for shared spaces."
             ),
             "evidence": json!({
                 "type": "array", "items": evidence_item(),
@@ -122,7 +124,8 @@ fn query() -> ToolInfo {
          Example: {\"query\": \"when do deploys run\", \"filters\": {\"kind\": \"PROCEDURE\"}, \"top_k\": 5}",
         &["query"],
         json!({
-            "query": text("The words to look for; they need not be a sentence. Nothing in it is an operator."),
+            "query": text("The words to look for, as a sentence or not. There are no search \
+                operators."),
             "spaces": spaces(),
             "filters": filters(),
             "top_k": limit(10, 100),
@@ -155,10 +158,10 @@ fn filters() -> Value {
 fn get() -> ToolInfo {
     ToolInfo::new(
         "memory_get",
-        "Reads one memory by its id, whole, with its kind, writer, time and evidence. Use it when a search, a \
-         list or an earlier answer gave you an id and you want the memory itself. Private memories of others \
-         are answered as not found. \
-         Example: {\"id\": \"mem_0123456789abcdef0123456789abcdef\"}",
+        "Reads one memory by its id, whole, with its kind, writer, time and evidence. Use it when \
+         a search, a list or an earlier answer gave you an id and you want the memory itself. \
+         Private memories of other users are not found. Example: {\"id\": \
+         \"mem_0123456789abcdef0123456789abcdef\"}",
         &["id"],
         json!({"id": text("The memory's id: `id` of a result, or `memory_id` of an answer to memory_store.")}),
         json!({"memory": item_described()}),
@@ -167,7 +170,7 @@ fn get() -> ToolInfo {
 
 fn item_described() -> Value {
     let mut item = item();
-    item["description"] = json!("The memory that was asked for.");
+    item["description"] = json!("The requested memory.");
     item
 }
 
@@ -241,7 +244,8 @@ fn delete() -> ToolInfo {
         }),
         json!({
             "action": word(&["allow", "reject", "error"], "allow: removed. reject: refused. error: failed, it may be there still."),
-            "reason": maybe(text("Why, as the audit has it: a stable word such as memory_delete:not_found.")),
+            "reason": maybe(text("Why, as the audit has it: a stable code such as \
+                memory_delete:not_found.")),
             "memory_id": text("The id of the memory that was removed."),
             "space": text("The space that the memory was in."),
         }),
@@ -252,10 +256,10 @@ fn delete() -> ToolInfo {
 fn spaces_tool() -> ToolInfo {
     ToolInfo::new(
         "memory_spaces",
-        "Lists the spaces that you can read: the team's, your private one, and shared ones that have memories; \
-         says which of them memory_query searches unless you name others, and where your memories go. Use it \
-         when you do not know which spaces there are. \
-         Example: {\"actor_user_id\": \"alice\"}",
+        "Lists the spaces that you can read: the team's, your private one, and shared ones that \
+         have memories; shows which of them memory_query searches by default, and where your \
+         memories go. Use it when you do not know which spaces there are. Example: \
+         {\"actor_user_id\": \"alice\"}",
         &[],
         json!({"actor_user_id": actor()}),
         json!({

@@ -48,8 +48,8 @@ pub(super) fn time(description: &str) -> Value {
 
 pub(super) fn actor() -> Value {
     text(
-        "The user id of the person or agent you act for, such as \"alice\". Leave it out if your token \
-         already says who you are; a different name than the token's is refused.",
+        "The user id of the person or agent you act for, such as \"alice\". Leave it out if your \
+         token has a user; another user than the token's is rejected.",
     )
 }
 
@@ -60,8 +60,8 @@ pub(super) fn kind(description: &str) -> Value {
 
 pub(super) fn spaces() -> Value {
     texts(
-        "The spaces to look in, such as [\"team:web\", \"private:alice\"]. Leave it out to look where your own \
-         memories go unless you say otherwise: the team's space and your private one.",
+        "The spaces to look in, such as [\"team:web\", \"private:alice\"]. Leave it out to search \
+         the team's space and your private one.",
     )
 }
 
@@ -78,7 +78,7 @@ pub(super) fn evidence_item() -> Value {
             "sha256": text("The SHA-256 of the evidence, 64 hex digits. Projects with strict evidence need it."),
             "source_type": text("What sort of source it is: patch, attachment, artifact, external."),
             "source_id": text("The source's own name for it, such as git:1:abc123."),
-            "title": text("What the evidence is called, for people."),
+            "title": text("The title of the evidence, for display."),
         },
     })
 }
@@ -92,9 +92,10 @@ pub(super) fn item() -> Value {
             "id": text("The name of this memory, for memory_get, memory_update and memory_delete."),
             "text": text("The memory itself, as it was stored."),
             "space": text("The space that it is in."),
-            "kind": maybe(text("What sort of memory it is; null if its writer did not say.")),
-            "actor": maybe(text("Who stored it; null if nobody is known.")),
-            "created_at": maybe(text("When it was stored, RFC 3339; null if the memory server does not tell.")),
+            "kind": maybe(text("What sort of memory it is; null if its writer gave none.")),
+            "actor": maybe(text("The user who stored it; null if none is recorded.")),
+            "created_at": maybe(text("When it was stored, RFC 3339; null if the memory server \
+                does not return it.")),
             "score": maybe(json!({
                 "type": "number",
                 "description": "How well it fits the query; only comparable within one answer.",
@@ -103,7 +104,7 @@ pub(super) fn item() -> Value {
                 "type": "array", "items": {"type": "object"},
                 "description": "What the memory is based on, as its writer gave it.",
             }),
-            "meta": object("What its writer wanted kept with it (meta_json)."),
+            "meta": object("The values that its writer stored with it (meta_json)."),
             "supersedes": text("The id of the older version that this one replaced, if it did."),
             "superseded_by": text("The id of the newer version that replaced this one, if one did."),
         },
@@ -121,12 +122,12 @@ pub(super) fn rows(description: &str) -> Value {
 /// What every tool answers, and what this one does besides. Refusals leave the latter out.
 pub(super) fn answer(properties: Value) -> Value {
     let common = json!({
-        "ok": flag("Whether the tool did what it was asked."),
+        "ok": flag("Whether the tool did what was requested."),
         "correlation_id": text("The name of this request in audits and logs."),
-        "message": maybe(text("What happened, for people; null if there is nothing to add.")),
-        "success": flag("Stands beside ok, false, when the tool did not do it."),
-        "error_code": text("Why the tool did not do it, a stable word for programs."),
-        "retryable": flag("Whether the same call may go well later."),
+        "message": maybe(text("What happened, for display; null if there is nothing to add.")),
+        "success": flag("Present with ok false, when the tool did not do it."),
+        "error_code": text("Why the tool did not do it: a stable code for programs."),
+        "retryable": flag("Whether the same call may succeed later."),
         "details": object("What exactly was wrong, such as the parameter's name."),
     });
     let mut all = match common {
@@ -144,11 +145,12 @@ pub(super) fn written() -> Value {
     json!({
         "action": word(
             &["allow", "redirect", "deferred", "reject", "error"],
-            "allow: done as asked. redirect: stored in another space, reason says why. deferred: kept and \
-             delivered later, do not store it again. reject: refused. error: failed, retryable says whether \
-             to try again."
+            "allow: done as requested. redirect: stored in another space, for the reason in \
+             reason. deferred: kept and delivered later, do not store it again. reject: refused. \
+             error: failed; retryable is true if the same call may succeed later."
         ),
-        "reason": maybe(text("Why, as the audit has it: a stable word such as policy:team_write_disabled.")),
+        "reason": maybe(text("Why, as the audit has it: a stable code such as \
+            policy:team_write_disabled.")),
         "space_written": maybe(text("The space that the memory is stored in; null if it is not stored.")),
         "memory_id": maybe(text("The id of the stored memory, for memory_get, memory_update, memory_delete.")),
         "outbox_id": maybe(whole("The row of the outbox that keeps a deferred memory.")),

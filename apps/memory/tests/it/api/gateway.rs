@@ -282,7 +282,7 @@ async fn where_agents_have_tokens_nothing_else_is_open() {
 
 /// The token decides the actor, whatever the arguments contain.
 #[tokio::test]
-async fn a_token_acts_as_its_holder_and_as_nobody_else() {
+async fn a_token_acts_as_its_holder_only() {
     let bench = gateway(tokens()).await.with_options(&ServerOptions {
         tokens: vec![
             entry("shop", &[Scope::Producer]),
@@ -398,7 +398,7 @@ async fn pages_from_elsewhere_are_refused_where_no_token_is_needed() {
 
 /// The preflight request of a browser.
 #[tokio::test]
-async fn pages_that_may_call_are_told_how() {
+async fn preflights_of_allowed_pages_get_cors_headers() {
     let bench = gateway(tokens()).await;
     let mut plain = request(Method::OPTIONS, "/mcp", None);
     set(&mut plain, &[("origin", "https://app.example")]);

@@ -46,7 +46,7 @@ fn is_error(answer: &Answer, status: u16, code: i64, reason: &str) {
 }
 
 #[tokio::test]
-async fn requests_of_the_protocol_are_answered_as_the_vectors_say() {
+async fn requests_of_the_protocol_are_answered_as_in_the_vectors() {
     let bench = sqlite().await;
     let rpc = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params});
     let missing = "MISSING_REQUIRED_PARAM";
@@ -294,7 +294,7 @@ async fn notifications_are_taken_and_ids_are_kept() {
 /// A call without an id is a notification: its result would be lost, and a memory that
 /// was deferred or refused would be lost without a word. So it is taken, and nothing is done.
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_is_not_made() {
+async fn a_call_without_an_id_is_not_made() {
     let bench = sqlite().await;
     let arguments = json!({"payload_md": "moss grows north", "target_space": "private:ada"});
     let mut silent = called("memory_store", arguments.clone());

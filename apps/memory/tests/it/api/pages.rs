@@ -8,13 +8,13 @@ use serde_json::json;
 use super::{Bench, Fixture, off, on_databases, sqlite, with_memory};
 
 on_databases!(
-    the_gate_tells_what_is_in_the_way,
+    the_gate_names_what_blocks_it,
     reconciling_takes_a_reason_and_is_on_record,
     a_report_is_made_once_for_all_who_look,
-    a_memory_that_was_put_off_twice_says_so,
+    a_memory_that_was_deferred_twice_shows_it,
 );
 
-async fn the_gate_tells_what_is_in_the_way(bench: Bench) {
+async fn the_gate_names_what_blocks_it(bench: Bench) {
     let book = bench.app.clone();
     let fixture = DashboardFixture::open(bench).await;
     let page = fixture.get(&mut Browser::default(), "/ui/memory").await;
@@ -122,7 +122,7 @@ fn hides(page: &PageAnswer, words: &[&str]) {
     }
 }
 
-async fn a_memory_that_was_put_off_twice_says_so(bench: Bench) {
+async fn a_memory_that_was_deferred_twice_shows_it(bench: Bench) {
     let book = bench.app.clone();
     let mut row = None;
     for number in 1..=2 {

@@ -49,7 +49,7 @@ pub(crate) async fn a_deferred_row_without_its_audit_is_found(harness: &dyn Harn
     assert_eq!(fixture.codes().await, ["memory_deferral_unaudited"]);
 }
 
-pub(crate) async fn evidence_nobody_can_find_is_found(harness: &dyn Harness) {
+pub(crate) async fn doctor_finds_evidence_with_an_unreadable_uri(harness: &dyn Harness) {
     let fixture = MemoryFixture::bare(harness);
     let sha = "a".repeat(64);
     for (n, (list, uri)) in [

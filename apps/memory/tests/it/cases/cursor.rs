@@ -183,7 +183,7 @@ pub(crate) async fn of_two_that_consume_at_once_one_moves_it(harness: &dyn Harne
 }
 
 /// Nothing fails for it: the audit is more important.
-pub(crate) async fn a_step_nobody_understands_is_none(harness: &dyn Harness) {
+pub(crate) async fn an_invalid_step_moves_no_cursor(harness: &dyn Harness) {
     let fixture = MemoryFixture::new(harness).await;
     let wrong = [
         json!(null),

@@ -58,7 +58,7 @@ pub(crate) async fn facts_hold_no_credentials(harness: &dyn Harness) {
 }
 
 /// What belongs to an item belongs to its space.
-pub(crate) async fn an_item_says_whose_its_facts_are(harness: &dyn Harness) {
+pub(crate) async fn facts_are_in_the_space_of_their_item(harness: &dyn Harness) {
     let fixture = MemoryFixture::bare(harness);
     let space_of = async |scope: Value, project: Option<&str>, payload: Value| {
         let mut new = item("text");

@@ -172,7 +172,7 @@ pub(crate) async fn a_write_by_settings_of_yesterday_does_not_begin(harness: &dy
 }
 
 /// An assumed user is not created.
-pub(crate) async fn a_write_by_nobody_does_not_begin(harness: &dyn Harness) {
+pub(crate) async fn a_write_without_an_active_user_does_not_begin(harness: &dyn Harness) {
     let fixture = MemoryFixture::bare(harness);
     let by = Opening {
         user_id: Some("bob".to_owned()),

@@ -47,7 +47,7 @@ pub(crate) async fn what_is_not_due_is_not_claimed(harness: &dyn Harness) {
 }
 
 /// A lease expires at its own time, whatever the next one requests.
-pub(crate) async fn what_somebody_holds_is_not_claimed(harness: &dyn Harness) {
+pub(crate) async fn a_leased_message_is_not_claimed(harness: &dyn Harness) {
     let fixture = MemoryFixture::new(harness).await;
     let held = fixture.put_text("held").await;
     assert_eq!(fixture.claim_ids("other", 1).await, [held]);
@@ -101,7 +101,7 @@ pub(crate) async fn a_memory_is_acknowledged_once(harness: &dyn Harness) {
     assert_eq!((sent.last_error, sent.memory_id), (None, None));
 }
 
-pub(crate) async fn a_worker_speaks_for_its_own_memories_only(harness: &dyn Harness) {
+pub(crate) async fn a_worker_settles_its_own_memories_only(harness: &dyn Harness) {
     let fixture = MemoryFixture::new(harness).await;
     let id = fixture.put_text("text").await;
     fixture.claim("w1", 1).await;
@@ -121,7 +121,7 @@ pub(crate) async fn a_worker_speaks_for_its_own_memories_only(harness: &dyn Harn
 }
 
 /// An expired lease is over even while no other worker has claimed the row.
-pub(crate) async fn a_worker_whose_lease_ran_out_is_not_heard(harness: &dyn Harness) {
+pub(crate) async fn rejects_results_of_a_worker_whose_lease_expired(harness: &dyn Harness) {
     let fixture = MemoryFixture::new(harness).await;
     let id = fixture.put_text("text").await;
     fixture.claim("w1", 1).await;

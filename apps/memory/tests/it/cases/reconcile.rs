@@ -270,7 +270,7 @@ pub(crate) async fn a_lease_may_be_stale_again(harness: &dyn Harness) {
 }
 
 /// A reconciler never makes a row dead.
-pub(crate) async fn a_reconciler_buries_nobody(harness: &dyn Harness) {
+pub(crate) async fn a_reconciler_marks_no_message_dead(harness: &dyn Harness) {
     let fixture = MemoryFixture::new(harness).await;
     let id = fixture.put_text("text").await;
     for _ in 0..5 {

@@ -61,7 +61,7 @@ pub(crate) async fn settings_are_made_on_first_sight(harness: &dyn Harness) {
 }
 
 /// All succeed with the same row.
-pub(crate) async fn settings_asked_for_by_ten_at_once_are_one(harness: &dyn Harness) {
+pub(crate) async fn settings_read_by_ten_at_once_are_one_row(harness: &dyn Harness) {
     let fixture = MemoryFixture::bare(harness);
     let other = harness.another_book().await;
     let mut tasks = JoinSet::new();

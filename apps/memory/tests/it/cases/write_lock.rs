@@ -60,7 +60,7 @@ pub(crate) async fn a_write_lock_that_is_not_renewed_is_free_again(harness: &dyn
 }
 
 /// The last writer is always the first to try again; it must not starve others.
-pub(crate) async fn whoever_found_it_held_is_next(harness: &dyn Harness) {
+pub(crate) async fn the_first_waiting_process_is_next(harness: &dyn Harness) {
     let fixture = MemoryFixture::bare(harness);
     assert!(take(&fixture, "a").await);
     assert_eq!(keep(&fixture, "a").await, LockRenewal::Held);
@@ -99,7 +99,7 @@ pub(crate) async fn the_next_holder_has_to_ask_again(harness: &dyn Harness) {
     assert!(take(&fixture, "a").await, "b is gone");
 }
 
-pub(crate) async fn a_write_lock_asked_for_by_ten_at_once_has_one_holder(harness: &dyn Harness) {
+pub(crate) async fn a_write_lock_requested_by_ten_at_once_has_one_holder(harness: &dyn Harness) {
     let fixture = MemoryFixture::bare(harness);
     let mut tasks = JoinSet::new();
     for n in 0..10 {

@@ -88,7 +88,7 @@ async fn cards_have_the_evidence_that_strict_projects_want() {
 
 /// An unknown actor is handled by the settings. A rejection stops the repository.
 #[tokio::test]
-async fn an_actor_whom_nobody_knows_stops_it_where_that_is_wanted() {
+async fn an_unknown_actor_stops_it_where_the_policy_rejects() {
     let bench = Bench::with(Provider::Git, |options| {
         options.unknown_actor_policy = UnknownActorPolicy::Reject;
     })

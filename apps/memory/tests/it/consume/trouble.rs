@@ -122,7 +122,7 @@ async fn it_stops_where_nothing_can_be_put_off() {
 
 /// The answer was lost, the memory was not.
 #[tokio::test]
-async fn a_lost_answer_is_asked_about_by_whoever_delivers() {
+async fn a_delivery_after_a_lost_answer_queries_the_server_first() {
     let bench = Bench::new(Provider::Git).await;
     bench.record(&["first", "second"]).await;
     bench.fixture.hurry().await;

@@ -58,7 +58,7 @@ async fn a_delivery_whose_answer_was_lost_is_not_repeated() {
 
 /// While it cannot be asked, nothing is sent.
 #[tokio::test]
-async fn what_is_in_doubt_waits_until_it_can_be_asked_about() {
+async fn what_is_in_doubt_waits_until_it_can_be_queried() {
     let fixture = Fixture::new().await;
     fixture.open_team().await;
     fixture.hurry().await;

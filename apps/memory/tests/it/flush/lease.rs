@@ -10,7 +10,7 @@ use crate::support::{SOON, ServerMode, told};
 
 /// Another worker took the row while the memory server was storing it.
 #[tokio::test]
-async fn a_result_that_comes_too_late_is_told_and_changes_nothing() {
+async fn a_late_result_is_recorded_and_changes_nothing() {
     let (fixture, id) = deferred("team:p").await;
     fixture.server.behave(ServerMode::Wait);
     let worker = fixture.worker("worker-1");

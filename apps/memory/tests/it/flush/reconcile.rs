@@ -65,7 +65,7 @@ async fn an_audit_that_never_ended_is_ended() {
 
 /// A worker died after its claim.
 #[tokio::test]
-async fn a_stale_lease_is_ended_and_told() {
+async fn a_stale_lease_is_ended_and_reported() {
     let (fixture, id) = deferred("team:p").await;
     let lease = Duration::from_secs(60);
     let claimed = fixture.store.claim_outbox("dead-worker", 1, lease).await;

@@ -69,7 +69,7 @@ async fn strangers_are_dealt_with_as_configured() {
 
 /// A private space is closed to everybody else whose token says who they are.
 #[tokio::test]
-async fn nobody_writes_to_somebody_elses_private_space() {
+async fn rejects_writes_to_private_spaces_of_other_users() {
     let fixture = Fixture::new().await;
     let alice = bound("alice");
     let own = fixture
@@ -95,7 +95,7 @@ async fn nobody_writes_to_somebody_elses_private_space() {
 
 /// An actor is who their token says.
 #[tokio::test]
-async fn nobody_writes_as_somebody_else() {
+async fn rejects_writes_as_another_user() {
     let fixture = Fixture::new().await;
     fixture.make_user("bob").await;
     let answer = fixture

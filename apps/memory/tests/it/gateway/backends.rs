@@ -184,7 +184,7 @@ async fn a_worker_for_another_server_delivers_nothing() {
 
 /// What a row says that was enqueued without a backend, by SQL for one: whoever delivers it names theirs.
 #[tokio::test]
-async fn a_row_of_no_backend_is_delivered_by_anybody() {
+async fn a_row_without_a_backend_is_delivered_by_any_worker() {
     let fixture = fixture().await;
     let memory = NewMemory {
         target_space: "team:p".to_owned(),

@@ -175,7 +175,7 @@ async fn what_the_server_refuses_is_not_kept() {
 
 /// Every other failure is deferred, under the word for it.
 #[tokio::test]
-async fn every_failure_has_its_word() {
+async fn every_failure_has_its_code() {
     let fixture = Fixture::new().await;
     fixture.open_team().await;
     let table = [

@@ -285,7 +285,7 @@ also_on_postgres! {
 
 /// A reference leads to what it names, and nowhere else.
 #[tokio::test]
-async fn what_is_not_what_its_reference_says_is_not_read() {
+async fn rejects_content_that_differs_from_its_reference() {
     let fixture = Fixture::new().await;
     let answer = upload(&fixture, "hello").await;
     let id = answer["attachment_id"].as_i64().unwrap();

@@ -61,7 +61,7 @@ async fn the_key_or_the_list_opens_the_settings() {
 
 /// The precedence of reasons, each audited; nothing changes.
 #[tokio::test]
-async fn everybody_else_is_refused_for_a_reason() {
+async fn rejects_other_callers_with_a_reason() {
     let configured = fixture().await;
     let table = [
         (json!({}), "missing_credentials"),
@@ -178,7 +178,7 @@ async fn without_an_audit_no_settings_change() {
 
 crate::support::also_on_postgres! {
     the_key_or_the_list_opens_the_settings
-    everybody_else_is_refused_for_a_reason
+    rejects_other_callers_with_a_reason
     a_listed_name_needs_its_token
     what_is_no_policy_is_not_set
     without_an_audit_no_settings_change

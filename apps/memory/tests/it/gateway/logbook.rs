@@ -59,7 +59,7 @@ async fn items_events_attachments_and_values() {
 }
 
 #[tokio::test]
-async fn what_is_asked_wrongly_is_refused_by_name() {
+async fn rejects_invalid_arguments_by_name() {
     let fixture = Fixture::new().await;
     let sha = "a".repeat(64);
     let table = [

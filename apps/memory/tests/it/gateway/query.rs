@@ -77,7 +77,7 @@ fn is_one_shape(answer: &Value) {
 
 /// Only what is in the spaces that were asked for, whatever the memory server finds.
 #[tokio::test]
-async fn results_are_of_the_spaces_that_were_asked_for() {
+async fn returns_results_of_the_requested_spaces_only() {
     let fixture = Fixture::new().await;
     for space in ["private:alice", "private:bob"] {
         let arguments = json!({"payload_md": "borealis", "target_space": space});
@@ -215,7 +215,7 @@ async fn the_logbook_answers_when_the_memory_server_does_not() {
 
 /// Nobody can answer.
 #[tokio::test]
-async fn when_nobody_can_answer_both_reasons_are_told() {
+async fn returns_both_reasons_when_server_and_logbook_fail() {
     let fixture = Fixture::new().await;
     fixture.server.behave(ServerMode::Down);
     fixture.sql("DROP TABLE knowledge_candidates").await;
@@ -307,7 +307,7 @@ async fn memories_kept_in_the_database_are_found_by_their_words() {
 
 crate::support::also_on_postgres! {
     a_search_without_spaces_looks_where_the_caller_writes
-    results_are_of_the_spaces_that_were_asked_for
+    returns_results_of_the_requested_spaces_only
     the_logbook_answers_when_the_memory_server_does_not
     memories_kept_in_the_database_are_found_by_their_words
 }

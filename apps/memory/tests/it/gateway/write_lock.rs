@@ -144,11 +144,11 @@ async fn stored_but_open(fixture: &Fixture) -> WriteBlock {
 /// while the lock lasts.)
 #[test]
 fn the_write_lock_lasts_until_what_was_stored_is_written_down() {
-    on_postgres(nobody_writes_until_the_audit_has_ended);
+    on_postgres(writes_wait_until_the_audit_has_ended);
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn nobody_writes_until_the_audit_has_ended() {
+async fn writes_wait_until_the_audit_has_ended() {
     let fixture = Fixture::new().await;
     let other = another(&fixture).await;
     let locked = stored_but_open(&fixture).await;

@@ -31,7 +31,7 @@ async fn stored_rows(server: &Server) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_is_stored_has_everything_that_was_said_and_is_found_again() {
+async fn what_is_stored_has_every_field_and_is_found_again() {
     let server = Server::start().await;
     let backend = client(&server.url());
     let mut new = memory(
@@ -101,7 +101,7 @@ async fn what_is_stored_has_everything_that_was_said_and_is_found_again() {
 
 /// Two writers at a time get in each other's way.
 #[tokio::test]
-async fn writes_go_one_at_a_time_whoever_writes() {
+async fn writes_go_one_at_a_time_across_clients() {
     let server = Server::start().await;
     let clients: Vec<_> = (0..2).map(|_| Arc::new(client(&server.url()))).collect();
     let writers: Vec<_> = (0..16)
@@ -269,7 +269,7 @@ async fn a_server_that_comes_back_shortening_is_noticed() {
 
 /// No space filter in its API.
 #[tokio::test]
-async fn only_the_spaces_that_were_asked_for_are_searched() {
+async fn searches_the_requested_spaces_only() {
     let server = Server::start().await;
     let backend = client(&server.url());
     for space in ["team:p", "team:q", "private:alice", "private:bob"] {

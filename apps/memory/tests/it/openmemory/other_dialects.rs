@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{BUDGET, client, fake, memory, search};
 
 #[tokio::test]
-async fn the_newer_server_is_told_no_user_and_merges_are_undone() {
+async fn the_newer_server_gets_no_user_and_merges_are_undone() {
     let (url, rows) = fake::js_head(Server::KEY).await;
     let backend = client(&url);
     let first = memory("private:alice", "service alpha calls service beta");
@@ -47,7 +47,7 @@ async fn a_memory_is_found_among_long_ones() {
 }
 
 #[tokio::test]
-async fn the_python_server_is_believed_except_about_merges() {
+async fn results_of_the_python_server_are_not_verified_except_merges() {
     let (url, _) = fake::python().await;
     let backend = client(&url);
     let first = memory("team:p", "service alpha calls service beta");

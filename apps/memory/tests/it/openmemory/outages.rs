@@ -64,7 +64,7 @@ async fn a_server_that_hangs_costs_its_callers_their_budget_and_no_more() {
 
 /// What was sent and not answered is stored once, because it is asked for before it is sent again.
 #[tokio::test]
-async fn what_nobody_answered_for_can_be_asked_for() {
+async fn a_store_without_an_answer_is_found_by_a_lookup() {
     let server = Server::start().await;
     let backend = client(&server.url());
     backend.check(BUDGET).await.unwrap();

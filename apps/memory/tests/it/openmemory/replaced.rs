@@ -47,7 +47,7 @@ async fn server() -> (String, Generation) {
 }
 
 #[tokio::test]
-async fn a_server_that_was_replaced_is_asked_anew_what_it_speaks() {
+async fn detects_the_dialect_again_after_a_server_was_replaced() {
     let (url, now) = server().await;
     let backend = client(&url);
     let first = memory("team:p", "the valve opens clockwise");

@@ -94,7 +94,7 @@ async fn without_the_outbox_nothing_is_put_off() {
 
 /// A statement timeout differs from a failed database.
 #[tokio::test]
-async fn a_statement_timeout_says_so() {
+async fn a_statement_timeout_is_named_in_the_error() {
     let mut fixture = Fixture::open().await;
     let url = format!(
         "{}{}options=-c%20statement_timeout%3D300",

@@ -142,7 +142,7 @@ async fn remember(service: &MemoryService, text: &str) -> StoreAnswer {
 
 /// Nothing was sent, on the first request and on later ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_database_is_told_within_the_budget() {
+async fn a_silent_database_is_reported_within_the_budget() {
     let room = Fixture::open().await;
     let server = Silencer::new(&room.proxy, u32::MAX, true);
     for warm_ups in 0..2 {
@@ -190,7 +190,7 @@ async fn a_write_that_began_unheard_has_an_end() {
 
 /// It is stored, and the answer reports it; its audit ends when the database responds.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_falls_silent_after_the_write_keeps_nobody_waiting() {
+async fn a_database_that_falls_silent_after_the_write_delays_no_answer() {
     let room = Fixture::open().await;
     let service = room.gateway(Silencer::new(&room.proxy, 1, true));
     let answer = remember(&service, "text").await;

@@ -53,7 +53,7 @@ pub(crate) async fn an_order_leaves_when_its_key_is_over(harness: &dyn LedgerHar
     assert_eq!(again.entry().conflicts, 0);
 }
 
-pub(crate) async fn an_order_is_kept_as_long_as_its_queue_says(harness: &dyn LedgerHarness) {
+pub(crate) async fn an_order_is_kept_for_the_time_of_its_queue(harness: &dyn LedgerHarness) {
     let fixture = OrdersFixture::with(harness, keeping(TTL + s(60))).await;
     let maintenance = Maintenance::lease(&fixture.stage.store).await;
     let order = fixture.succeeded("key-0001").await;

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_what_it_is_of() {
+    fn a_url_determines_its_provider() {
         for (url, expected) in [
             ("svn://h.example/r", Provider::Svn),
             ("svn+ssh://me@h.example/r", Provider::Svn),

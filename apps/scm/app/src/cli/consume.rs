@@ -39,16 +39,14 @@ impl Consume {
             done.push(repositories.consume(&repo, self.limit, watch).await?);
         }
         let is_stopped = done.iter().any(|done| done.stopped.is_some());
-        match context.out.is_json() {
-            true => {
-                let items: Vec<Value> = done.iter().map(shown).collect();
-                context.out.json(&json!({"items": items}))?;
-            }
-            false if done.is_empty() => context.out.note("there are no repositories")?,
-            false => {
-                print(context, &done)?;
-                explain(context, &done)?;
-            }
+        if context.out.is_json() {
+            let items: Vec<Value> = done.iter().map(shown).collect();
+            context.out.json(&json!({"items": items}))?;
+        } else if done.is_empty() {
+            context.out.note("there are no repositories")?;
+        } else {
+            print(context, &done)?;
+            explain(context, &done)?;
         }
         Ok(if is_stopped { Exit::Wrong } else { Exit::Fine })
     }

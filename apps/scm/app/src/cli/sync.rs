@@ -58,7 +58,9 @@ impl Sync {
             let synced = repositories.sync(&repo, options, &hooks, stop).await;
             progress.clear();
             match synced {
-                Ok(synced) => done.add(context.out, &repo, json!(synced), &told(&synced))?,
+                Ok(synced) => {
+                    done.add(context.out, &repo, json!(synced), &summary_line(&synced))?
+                }
                 Err(error) => done.fail(context.out, &repo, super::scm_failure(error))?,
             }
         }
@@ -83,19 +85,19 @@ impl Sync {
     }
 }
 
-fn told(synced: &SyncReport) -> String {
-    let mut told = format!("{} new, {} known", synced.written, synced.known);
+fn summary_line(synced: &SyncReport) -> String {
+    let mut line = format!("{} new, {} known", synced.written, synced.known);
     if synced.skipped > 0 {
-        told += &format!(", {} skipped", synced.skipped);
+        line += &format!(", {} skipped", synced.skipped);
     }
     let patches = &synced.patches;
     if patches.fetched + patches.failed > 0 {
-        told += &format!(
+        line += &format!(
             "; {} diffs fetched, {} failed",
             patches.fetched, patches.failed
         );
     }
-    told
+    line
 }
 
 /// Results of the repositories. A failure does not stop the others.
@@ -111,11 +113,11 @@ impl SyncSummary {
         out: Output,
         repo: &Repo,
         mut item: Value,
-        told: &str,
+        line: &str,
     ) -> Result<(), Failure> {
         if !out.is_json() {
             let (id, url) = (repo.repo_id, plain(&repo.url));
-            out.line(format_args!("repository {id} ({url}): {told}"))?;
+            out.line(format_args!("repository {id} ({url}): {line}"))?;
         }
         item["repo_id"] = json!(repo.repo_id);
         item["url"] = json!(repo.url);
@@ -130,7 +132,7 @@ impl SyncSummary {
         repo: &Repo,
         failure: Failure,
     ) -> Result<(), Failure> {
-        let Failure::Told {
+        let Failure::Error {
             exit,
             code,
             message,
@@ -162,12 +164,10 @@ impl SyncSummary {
     }
 
     pub(super) fn end(self, out: Output) -> Result<Exit, Failure> {
-        match out.is_json() {
-            true => out.json(&json!({"items": self.items}))?,
-            false if self.items.is_empty() => {
-                out.note("there are no repositories; `consign scm add` adds one")?;
-            }
-            false => {}
+        if out.is_json() {
+            out.json(&json!({"items": self.items}))?;
+        } else if self.items.is_empty() {
+            out.note("there are no repositories; `consign scm add` adds one")?;
         }
         Ok(self.exit.unwrap_or(Exit::Fine))
     }

@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Mutex};
 
 use async_trait::async_trait;
 use consign_scm::{
-    NewCommit, Outlet, PatchWriter, Records, ScmError, Source, SourceBatch, SourcePosition, Stream,
-    Watermark,
+    BatchSender, NewCommit, PatchWriter, Records, ScmError, Source, SourceBatch, SourcePosition,
+    Stream, Watermark,
 };
 use serde_json::json;
 
@@ -63,7 +63,7 @@ impl Source for Script {
         &[Stream::Git]
     }
 
-    async fn read(&self, _: Stream, from: &Watermark, to: &Outlet) -> Result<(), ScmError> {
+    async fn read(&self, _: Stream, from: &Watermark, to: &BatchSender) -> Result<(), ScmError> {
         let done = from
             .place
             .get("batch")

@@ -74,6 +74,6 @@ pub(super) fn check(holds: bool, what: impl FnOnce() -> String) -> Result<(), Fa
     if holds {
         return Ok(());
     }
-    let message = format!("the demo did not go as promised: {}", what());
+    let message = format!("the demo failed: {}", what());
     Err(Failure::new(Exit::Wrong, "demo_failed", message))
 }

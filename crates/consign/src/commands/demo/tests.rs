@@ -28,7 +28,7 @@ async fn play_on(reference: Reference) -> Result<(), Failure> {
 #[track_caller]
 fn assert_detected(played: Result<(), Failure>, what: &str) {
     match played {
-        Err(Failure::Told { code, message, .. }) => {
+        Err(Failure::Error { code, message, .. }) => {
             assert_eq!(code, "demo_failed");
             assert!(message.contains(what), "{message}");
         }

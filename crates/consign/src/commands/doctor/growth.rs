@@ -47,7 +47,7 @@ fn stuck_line(pass: &PassRecord) -> String {
         "over_size" => "consign retention status shows what keeps the oldest messages",
         "locked" => "a transaction that stays open holds a lock; end it",
         "failed" => "the log of consign serve has the reason",
-        _ => "if it goes on, the log of consign serve has more",
+        _ => "if it persists, the log of consign serve has more",
     };
     format!(
         "the maintenance ends with {} since {:.0} ({} passes): {remedy}",

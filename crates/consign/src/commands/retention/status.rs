@@ -92,7 +92,7 @@ pub(super) async fn status(context: &Context) -> Result<Exit, Failure> {
         match growth.of_database(Period::Day) {
             Some(bytes) if bytes < 0 => format!("{} less a day", bytes_text(bytes.unsigned_abs())),
             Some(bytes) => format!("{} more a day", bytes_text(bytes.unsigned_abs())),
-            None => "growth is known after an hour of maintenance".to_owned(),
+            None => "growth is measured after an hour of maintenance".to_owned(),
         }
     ))?;
     if let (Some(room), Some(full_in)) = (room, full_in) {

@@ -111,9 +111,9 @@ const DIVIDED_BY_TENANTS: &[(&str, &str)] = &[
 ];
 
 on_stores!(
-    a_token_of_a_tenant_is_refused_wherever_tenants_are_not_told_apart,
-    every_route_asks_for_its_scopes,
-    tokens_are_asked_for_even_on_this_machine,
+    rejects_a_token_of_a_tenant_on_paths_without_tenants,
+    every_route_requires_its_scopes,
+    tokens_are_required_even_on_this_machine,
 );
 
 #[tokio::test]
@@ -182,7 +182,7 @@ fn filled_in(path: &str) -> String {
         .replace("{outbox_id}", "00000000-0000-4000-8000-000000000000")
 }
 
-async fn every_route_asks_for_its_scopes(bench: Bench) {
+async fn every_route_requires_its_scopes(bench: Bench) {
     let bench = bench.with_options(&options());
     for (method, path, wanted) in ROUTES {
         let method: Method = method.parse().unwrap();
@@ -218,7 +218,7 @@ async fn every_route_asks_for_its_scopes(bench: Bench) {
 }
 
 /// With every scope there is, whether payments are taken here or not.
-async fn a_token_of_a_tenant_is_refused_wherever_tenants_are_not_told_apart(bench: Bench) {
+async fn rejects_a_token_of_a_tenant_on_paths_without_tenants(bench: Bench) {
     let entry = |name: &str| TokenEntry {
         name: name.to_owned(),
         hash: Token::new(name).hash(),
@@ -251,7 +251,7 @@ async fn a_token_of_a_tenant_is_refused_wherever_tenants_are_not_told_apart(benc
     }
 }
 
-async fn tokens_are_asked_for_even_on_this_machine(bench: Bench) {
+async fn tokens_are_required_even_on_this_machine(bench: Bench) {
     let bench = bench.with_options(&options());
     let close = format!("Bearer {}x", secret(Scope::Auditor));
     let basic = format!("Basic {}", secret(Scope::Auditor));

@@ -18,7 +18,7 @@ async fn waiting() -> Bench {
 }
 
 #[tokio::test]
-async fn probes_are_told_that_the_process_lives() {
+async fn probes_report_a_starting_process() {
     let bench = waiting().await;
     assert_eq!(
         bench.get("/healthz").await.json,

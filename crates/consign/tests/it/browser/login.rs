@@ -228,7 +228,7 @@ async fn what_was_written_outlives_the_session() {
 }
 
 #[tokio::test]
-async fn a_link_from_elsewhere_leads_whoever_is_logged_in_to_its_page() {
+async fn a_link_of_another_site_opens_its_page_in_a_session() {
     let doors = LoginFixture::new("").await;
     let (fixture, browser) = (&doors.fixture, &doors.fixture.browser);
     let page = doors.page();

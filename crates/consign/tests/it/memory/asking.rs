@@ -94,7 +94,7 @@ async fn remove(State(keeper): State<Keeper>, Path(id): Path<String>) -> Json<Va
 
 /// The server has it, the worker was killed before it could say so.
 #[test]
-fn the_next_worker_asks_the_server_before_it_sends_again() {
+fn the_next_worker_queries_the_server_before_it_sends_again() {
     on_both(async |mut bench| {
         let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = free.local_addr().unwrap();

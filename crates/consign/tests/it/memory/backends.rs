@@ -161,7 +161,7 @@ fn what_the_server_has_lost_is_stored_again() {
 
 /// Whatever was set by hand stays, but for what a setting says; `verify` changes nothing.
 #[test]
-fn a_setting_changes_what_it_says_of_the_policy_and_nothing_else() {
+fn a_setting_changes_its_policy_fields_and_nothing_else() {
     let consign = Consign::new();
     consign.configure("[memory]\nmax_retries = 7\n");
     consign.run(ONCE).expect(0);

@@ -117,7 +117,7 @@ fn end(row: &Value) -> (&str, u64) {
 }
 
 #[test]
-fn any_tool_can_be_called_and_says_by_the_exit_code_whether_it_did_it() {
+fn any_tool_can_be_called_and_its_exit_code_shows_success() {
     let consign = Consign::new();
     let settings = consign.run(["memory", "call", "governance_get"]).expect(0);
     assert_eq!(settings.json()["ok"], true);

@@ -115,7 +115,7 @@ fn a_gateway_killed_under_the_write_lock_does_not_keep_the_other() {
 
 /// Doctor goes by the settings where they say how long an audit may be pending.
 #[test]
-fn doctor_knows_how_long_an_audit_may_be_pending() {
+fn doctor_uses_the_configured_time_of_pending_audits() {
     on_both(async |mut bench| {
         let (table, time) = match bench.kind {
             Kind::Postgres => ("governance.write_audit", "now() - interval '3 hours'"),

@@ -214,7 +214,7 @@ fn what_does_not_answer_fails() {
 
 /// A server that is gone in a moment must not be given somebody's memories.
 #[test]
-fn a_server_of_its_own_gets_nobody_elses_memories() {
+fn a_temporary_server_gets_no_other_memories() {
     let consign = Consign::new();
     consign
         .run(["memory", "store", "Mine.", "--space", "private:alice"])

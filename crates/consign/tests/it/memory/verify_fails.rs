@@ -262,7 +262,7 @@ async fn every_step_finds_out_what_is_wrong() {
 
 /// A gateway that nobody is at home in, one that cannot start, and tokens.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_is_not_there_fails_every_step_that_asks_it() {
+async fn an_absent_gateway_fails_every_step_that_calls_it() {
     let consign = Consign::new();
     let asked = [
         "health_checks",

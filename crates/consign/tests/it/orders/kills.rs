@@ -107,7 +107,7 @@ fn a_worker_killed_after_its_send_leads_to_one_execution() {
 }
 
 #[test]
-fn a_broker_that_takes_no_keys_is_asked_before_anything_is_sent_again() {
+fn a_broker_without_keys_is_queried_before_a_resend() {
     on_both(async |mut bench| {
         bench.set(&[("broker_takes_keys", "false")]);
         bench.broker.tell(|manner| manner.dedupes = false).await;

@@ -273,7 +273,7 @@ fn a_broker_killed_and_restarted_executes_once() {
 
 /// Such a broker would execute a repeat: it is asked first, and sent to again only if it knows nothing.
 #[test]
-fn a_broker_that_takes_no_keys_is_asked_after_every_doubt() {
+fn a_broker_without_keys_is_queried_after_every_uncertain_outcome() {
     on_one(async |mut bench| {
         bench.set(&[("broker_takes_keys", "false")]);
         bench.broker.tell(|manner| manner.dedupes = false).await;

@@ -15,7 +15,7 @@ const WORK: &[&str] = &["--queue", "payments"];
 /// The worker that takes over probes the rail first. What it has is not sent again, what it
 /// has not is; and the rail sees one reference throughout.
 #[test]
-fn after_a_kill_the_rail_is_asked_and_nothing_is_paid_twice() {
+fn after_a_kill_the_rail_is_queried_and_nothing_is_paid_twice() {
     on_both(async |mut bench| {
         use_rail(&mut bench, "");
         let server = Service::serve(&bench.consign).await;

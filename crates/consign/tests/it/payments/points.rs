@@ -65,7 +65,7 @@ fn a_worker_killed_after_its_claim_has_sent_nothing() {
 
 /// It might have been sent: the rail is asked, has not got it, and gets it once.
 #[test]
-fn a_worker_killed_between_begin_and_send_is_asked_about_and_sent_once() {
+fn a_payment_begun_by_a_killed_worker_is_queried_and_sent_once() {
     on_both(async |mut bench| {
         use_rail(&mut bench, "");
         let id = killed_at(&bench, "payments.before_send", &[]).await;

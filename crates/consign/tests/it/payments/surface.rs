@@ -146,7 +146,7 @@ async fn payments_work_from_nothing_on_postgresql_and_every_command_about_them()
 
 /// A rail that pretends must not take what workers in SQL are to pay.
 #[tokio::test]
-async fn a_shared_database_is_left_to_its_workers_until_somebody_names_a_rail() {
+async fn without_a_rail_other_workers_claim_the_payments() {
     let database = migrated_database().await;
     let consign = Consign::at(database.url());
     let service = Service::serve(&consign).await;

@@ -75,7 +75,7 @@ fn a_repository_is_added_read_and_consumed() {
 
 /// Every failure has its code and its exit code, and tells what to do.
 #[test]
-fn what_goes_wrong_is_told_with_its_code() {
+fn reports_failures_with_their_codes() {
     on_one(async |bench| {
         let refused = |arguments: &[&str], exit: i32| {
             let arguments = arguments.iter().copied().chain(["--json"]);

@@ -66,7 +66,7 @@ fn serve_looks_after_all_repositories_and_ends_in_good_order() {
 
 /// A card in hand is brought to its end; the next start goes on behind it.
 #[test]
-fn serve_that_is_told_to_stop_ends_after_the_card_in_hand() {
+fn serve_stops_after_the_current_card() {
     on_both(async |mut bench| {
         bench.configure("[scm]\nevery_seconds = 3600\nmaterialize_max = 0\n");
         open_team(&bench);
@@ -92,7 +92,7 @@ fn serve_that_is_told_to_stop_ends_after_the_card_in_hand() {
 
 /// What was in the way before is still what status tells: a process that ends is not in the way.
 #[test]
-fn serve_that_is_told_to_stop_leaves_what_stopped_the_last_sync() {
+fn a_stop_of_serve_keeps_the_recorded_failure_of_the_last_sync() {
     on_both(async |mut bench| {
         let git = Git::new(&bench, "shop");
         git.commit(&["one"]);

@@ -7,7 +7,7 @@ use crate::{orders::bench::on_one, support::finish};
 
 /// A repository that was read, is gone, and is there again: at no time it looks fresher than it is.
 #[test]
-fn status_tells_why_the_last_sync_stopped() {
+fn status_shows_why_the_last_sync_stopped() {
     on_one(async |bench| {
         let git = Git::new(&bench, "shop");
         git.commit(&["one"]);
@@ -44,7 +44,7 @@ fn status_tells_why_the_last_sync_stopped() {
 
 /// The same of a consumption; and where cards went is said once, with what to do about it.
 #[test]
-fn status_and_consume_tell_what_is_in_the_way_of_cards() {
+fn status_and_consume_show_what_blocks_cards() {
     on_one(async |bench| {
         for name in ["shop", "till"] {
             let git = Git::new(&bench, name);

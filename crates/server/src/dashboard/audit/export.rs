@@ -128,7 +128,7 @@ impl Export {
     fn write_cut_off(&mut self, why: &str) {
         let before = self.before;
         self.ready.push_str(&if self.is_csv {
-            let on = before.map(|before| format!("; go on with before={before}"));
+            let on = before.map(|before| format!("; continue with before={before}"));
             let text = format!("CUT OFF: {why}{}", on.unwrap_or_default());
             format!("{}\r\n", cell(&text))
         } else {

@@ -27,7 +27,7 @@ fn carrying(cookie: &str) -> HeaderMap {
 }
 
 #[test]
-fn any_server_with_the_token_knows_its_sessions_until_they_end() {
+fn any_server_with_the_token_accepts_its_sessions_until_they_end() {
     let tokens = [entry("ada", "a"), entry("bob", "b")];
     let cookie = sessions(&tokens, 1_000).open(&tokens[1]);
     for attribute in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=28800"] {
@@ -102,7 +102,7 @@ fn no_letter_of_a_cookie_can_be_changed() {
 }
 
 #[test]
-fn who_has_not_logged_in_is_nobody_and_a_form_belongs_to_one_session() {
+fn a_visitor_without_login_has_no_session_and_a_form_belongs_to_one_session() {
     let tokens = [entry("ada", "a")];
     let sessions = sessions(&tokens, 1_000);
     let anonymous = sessions.anonymous_visit(&HeaderMap::new());
@@ -156,7 +156,7 @@ fn with_a_key_of_their_own_sessions_need_it_and_the_token() {
 }
 
 #[test]
-fn a_cookie_that_somebody_else_put_before_ours_does_not_hide_it() {
+fn a_foreign_cookie_of_the_same_name_does_not_hide_ours() {
     let tokens = [entry("ada", "a")];
     let sessions = sessions(&tokens, 1_000);
     let cookie = sessions.open(&tokens[0]);

@@ -12,7 +12,7 @@ on_stores!(
     a_message_is_held_put_back_and_resolved,
     a_queue_is_paused_and_resumed,
     dead_messages_are_previewed_and_redriven,
-    a_payload_is_hidden_until_somebody_says_why_they_look,
+    a_payload_is_hidden_until_a_reason_is_given,
 );
 
 async fn who_may_only_look_sees_no_buttons_and_is_refused(bench: Bench) {
@@ -310,7 +310,7 @@ async fn dead_messages_are_previewed_and_redriven(bench: Bench) {
         .says(200, "2 of 2");
 }
 
-async fn a_payload_is_hidden_until_somebody_says_why_they_look(bench: Bench) {
+async fn a_payload_is_hidden_until_a_reason_is_given(bench: Bench) {
     let secret = json!({"iban": "DE02 1203", "note": "<script>alert(1)</script>"});
     let id = bench.enqueue("mail", secret).await;
     // Sinks repeat what they were sent at times.

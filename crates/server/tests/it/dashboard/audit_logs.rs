@@ -112,7 +112,7 @@ async fn an_export_that_is_whole_ends_as_such() {
 }
 
 #[tokio::test]
-async fn an_export_that_is_cut_off_says_so_and_breaks() {
+async fn an_export_that_is_cut_off_ends_with_an_error() {
     for (format, words) in [("jsonl", "{\"before\":"), ("csv", "\"CUT OFF: ")] {
         // The first step is answered; the second waits, and then fails.
         let bench = Bench::reference().await;

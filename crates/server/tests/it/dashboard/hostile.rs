@@ -11,7 +11,7 @@ const EVIL: &str = "\"><script>alert('x')</script><img src=x onerror=alert(1)>&a
 on_stores!(
     html_in_every_field_is_text,
     html_in_links_is_text,
-    a_form_shows_what_was_asked_for_and_nothing_more,
+    a_form_shows_the_requested_fields_only,
 );
 
 #[track_caller]
@@ -159,7 +159,7 @@ async fn html_in_links_is_text(bench: Bench) {
     }
 }
 
-async fn a_form_shows_what_was_asked_for_and_nothing_more(bench: Bench) {
+async fn a_form_shows_the_requested_fields_only(bench: Bench) {
     hostile(&bench).await;
     let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();

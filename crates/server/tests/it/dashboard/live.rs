@@ -106,7 +106,7 @@ async fn what_is_not_there_is_not_watched() {
 }
 
 #[tokio::test]
-async fn viewers_are_told_since_when_nothing_is_known() {
+async fn live_views_show_since_when_they_are_stale() {
     let bench = Bench::reference().await;
     let store = FaultyStore::new(bench.store.clone());
     let fixture = DashboardFixture::open(bench.with_store(store.clone())).await;
@@ -168,7 +168,7 @@ async fn a_look_that_hangs_or_panics_is_not_for_ever() {
 }
 
 #[tokio::test]
-async fn nobody_takes_all_places() {
+async fn one_session_cannot_take_all_live_views() {
     let fixture = DashboardFixture::guarded(Bench::reference().await).await;
     let (olga, anton) = (
         fixture.login(OPERATOR).await,

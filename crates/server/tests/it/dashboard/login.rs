@@ -9,7 +9,7 @@ on_stores!(
     browsers_see_the_overview_and_others_the_index,
     a_token_is_exchanged_for_a_session_that_can_be_ended,
     wrong_tokens_and_wrong_scopes_do_not_get_in,
-    the_api_knows_no_cookies,
+    the_api_ignores_cookies,
     sessions_end_in_time_and_cannot_be_made_up,
     a_form_counts_only_in_its_own_session,
     forms_of_other_sites_do_not_count,
@@ -17,12 +17,12 @@ on_stores!(
     logins_are_tried_a_few_times_only,
     no_other_site_uses_up_the_logins,
     other_sites_lead_to_pages_and_fetch_none,
-    every_answer_is_told_how_to_behave,
+    every_answer_has_security_headers,
     a_bearer_token_works_on_pages_too,
 );
 
 #[tokio::test]
-async fn a_token_of_a_tenant_is_refused_at_the_door() {
+async fn rejects_the_login_of_a_token_of_a_tenant() {
     let bench = Bench::sqlite().await;
     let tenants = [("anton".to_owned(), uuid::Uuid::nil())].into();
     let bench = bench.with_state(|state| state.with_tenants(tenants));
@@ -114,7 +114,7 @@ async fn wrong_tokens_and_wrong_scopes_do_not_get_in(bench: Bench) {
     }
 }
 
-async fn the_api_knows_no_cookies(bench: Bench) {
+async fn the_api_ignores_cookies(bench: Bench) {
     let fixture = DashboardFixture::guarded(bench).await;
     let mut browser = fixture.login(OPERATOR).await;
     for path in ["/v1/queues", "/v1/messages", "/v1/audit"] {
@@ -321,7 +321,7 @@ async fn other_sites_lead_to_pages_and_fetch_none(bench: Bench) {
     }
 }
 
-async fn every_answer_is_told_how_to_behave(bench: Bench) {
+async fn every_answer_has_security_headers(bench: Bench) {
     let id = bench.bury("mail", "no_use").await;
     let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();

@@ -10,7 +10,7 @@ use super::{Browser, DashboardFixture, OPERATOR};
 use crate::bench::{Bench, name, on_stores};
 
 on_stores!(
-    the_overview_says_what_needs_a_person,
+    the_overview_shows_what_needs_an_operator,
     long_lists_go_on_page_by_page,
     messages_are_found_by_id_key_and_code,
     a_search_finds_whatever_a_word_means_in_one_state_or_in_all,
@@ -18,12 +18,12 @@ on_stores!(
     leases_show_who_holds_what_until_when,
     history_shows_what_is_kept_and_what_keeps_it,
     the_audit_is_filtered_and_taken_along,
-    a_page_is_told_what_changes,
+    a_live_page_gets_changes,
     waiting_messages_lead_to_the_first,
     what_was_done_lately_is_drawn,
 );
 
-async fn the_overview_says_what_needs_a_person(bench: Bench) {
+async fn the_overview_shows_what_needs_an_operator(bench: Bench) {
     let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
     let page = fixture.get(&mut browser, "/").await;
@@ -296,7 +296,7 @@ async fn waiting_messages_lead_to_the_first(bench: Bench) {
     );
 }
 
-async fn a_page_is_told_what_changes(bench: Bench) {
+async fn a_live_page_gets_changes(bench: Bench) {
     let fixture = DashboardFixture::guarded(bench).await;
     let browser = fixture.login(OPERATOR).await;
     let (name, cookie) = browser.cookie("session").unwrap();

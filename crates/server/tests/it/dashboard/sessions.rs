@@ -16,7 +16,7 @@ on_stores!(
     a_link_of_another_site_ends_no_session,
     no_page_with_a_form_is_loaded_again_by_itself,
     every_way_back_leads_somewhere,
-    a_queue_that_somebody_else_paused_is_not_paused_again,
+    a_paused_queue_is_not_paused_again,
 );
 
 trait Restart {
@@ -264,7 +264,7 @@ async fn every_way_back_leads_somewhere(bench: Bench) {
         .leads_to(&page);
 }
 
-async fn a_queue_that_somebody_else_paused_is_not_paused_again(bench: Bench) {
+async fn a_paused_queue_is_not_paused_again(bench: Bench) {
     let fixture = DashboardFixture::guarded(bench).await;
     let (mut olga, mut other) = (fixture.login(OPERATOR).await, fixture.login(OPERATOR).await);
     for action in ["pause", "resume"] {

@@ -6,12 +6,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use consign_kernel::{Certainty, Error, Layer, Layered, Result, Store};
+use consign_kernel::{Certainty, Error, Layer, LayeredStore, Result, Store};
 
 use super::Gate;
 
 /// Another store, with faults.
-pub(crate) type FaultyStore = Layered<FaultLayer>;
+pub(crate) type FaultyStore = LayeredStore<FaultLayer>;
 
 pub(crate) struct FaultLayer {
     inner: Arc<dyn Store>,

@@ -87,8 +87,8 @@ impl StoreCall {
             "the logbook did not answer in time; the memory may be enqueued later"
         );
         let message = format!(
-            "the memory server cannot take it now ({shown}), and the logbook does not answer: \
-             whether it is kept is not known; ask again"
+            "the memory server cannot take it now ({shown}), and the logbook does not answer: it \
+             may or may not be enqueued; repeat the request"
         );
         StoreAnswer {
             context: Some(context(&plan.memory.target_space, &plan.sha)),

@@ -92,7 +92,7 @@ CREATE FUNCTION logbook.warn_unaudited(p_id bigint, p_what text, p_why text) RET
     AS $$
 BEGIN
     RAISE WARNING 'memory %: its audit (%) could not be written: %', p_id, p_what, p_why
-        USING HINT = 'The outcome stands. `consign reconcile` writes the audit.';
+        USING HINT = 'The outcome is recorded. `consign reconcile` writes the audit.';
 END $$;
 REVOKE ALL ON FUNCTION logbook.warn_unaudited(bigint, text, text) FROM PUBLIC;
 

@@ -119,7 +119,7 @@ BEGIN
     -- Moved, a watermark would have changes passed over, or taken for new.
     IF $1 = 'scm.sync' AND NOT consign.acts_as('consign_scm') THEN
         RAISE EXCEPTION 'permission denied: % may not move watermarks of repositories', consign.acting_role()
-            USING ERRCODE = 'insufficient_privilege', HINT = 'They are moved by the functions of scm, for members of consign_scm.';
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Members of consign_scm move them with the functions of scm.';
     END IF;
     -- Masked, two names could become one.
     IF logbook.masked($1) <> $1 OR logbook.masked($2) <> $2 THEN

@@ -52,7 +52,7 @@ BEGIN
     SELECT e.* INTO v_ended FROM consign.order_ended(p_attempt.result) e WHERE NOT v_in_doubt OR e.http_status = 504;
     reason := CASE WHEN v_in_doubt THEN 'BROKER_TIMEOUT' WHEN v_resolved THEN 'BROKER_REJECTED'
                    WHEN status = 'failed' THEN 'INTERNAL_ERROR' END;
-    message := CASE WHEN v_in_doubt THEN 'the order may have been executed: nobody knows what became of its last send'
+    message := CASE WHEN v_in_doubt THEN 'the order may have been executed: the outcome of its last send is unknown'
                     WHEN v_resolved THEN 'the order was not executed: an operator found out after its outcome had been in doubt'
                     ELSE 'the order ended without a result from its broker' END;
     http_status := coalesce(v_ended.http_status, CASE reason WHEN 'BROKER_TIMEOUT' THEN 504 WHEN 'BROKER_REJECTED' THEN 400
@@ -158,7 +158,7 @@ DECLARE
     v_fills     record;
 BEGIN
     IF p_result IS NULL THEN
-        RETURN 'an order is executed only with its result: order_ref and fills (px, qty, ts), as in the broker''s books; without them say dead (not executed) or unknown';
+        RETURN 'an order is executed only with its result: order_ref and fills (px, qty, ts), as in the broker''s books; without them resolve it as dead (not executed) or unknown';
     ELSIF jsonb_typeof(p_result) <> 'object' THEN
         RETURN 'must be an object';
     ELSIF p_result - ARRAY['order_ref', 'fills', 'avg_price'] <> '{}' THEN

@@ -34,7 +34,7 @@ SET status = 'failed',
                 'warnings', json(warnings))
             FROM order_message, (
                 SELECT 2 AS choice, 504 AS http_status, 'BROKER_TIMEOUT' AS reason,
-                       'the order may have been executed: nobody knows what became of its last send' AS why
+                       'the order may have been executed: the outcome of its last send is unknown' AS why
                 FROM order_dead_in_doubt WHERE message_id = d.message_id
                 UNION ALL
                 SELECT 3, 400, 'BROKER_REJECTED',

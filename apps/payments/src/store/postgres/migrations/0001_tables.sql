@@ -66,7 +66,7 @@ BEGIN
         OR EXISTS (SELECT FROM consign.message m WHERE m.id = OLD.message_id)
     THEN
         RAISE EXCEPTION 'DELETE on consign.payment rejected: its rows are append-only while their keys are kept'
-            USING ERRCODE = 'CN009', HINT = 'The policy of queue payments says how long: keep_ms, keep_keys_ms.';
+            USING ERRCODE = 'CN009', HINT = 'The policy of queue payments sets how long: keep_ms, keep_keys_ms.';
     END IF;
     RETURN OLD;
 END $$;

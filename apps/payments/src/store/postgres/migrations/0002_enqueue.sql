@@ -125,7 +125,7 @@ DECLARE
 BEGIN
     SELECT k.digest INTO v_digest FROM consign.message_key k WHERE k.queue = 'payments' AND k.key = p_first.outbox_id::text;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'the key of payment % was forgotten while it was looked at', p_first.outbox_id
+        RAISE EXCEPTION 'the key of payment % was removed during the call', p_first.outbox_id
             USING ERRCODE = 'serialization_failure', HINT = 'Nothing was written. Enqueue the payment again.';
     END IF;
     RETURN CASE

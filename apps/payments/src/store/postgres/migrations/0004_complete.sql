@@ -58,8 +58,8 @@ BEGIN
     IF FOUND THEN
         RAISE EXCEPTION 'in_doubt: payment % cannot have failed while it is in doubt', v_wrong.outbox_id
             USING ERRCODE = 'CN006', DETAIL = jsonb_build_object('outbox_id', v_wrong.outbox_id)::text,
-                  HINT = 'Nothing was written. Report RETRYABLE: the rail is asked before the payment is sent again. If the rail was asked '
-                      'since and does not have it, say p_in_doubt => false.';
+                  HINT = 'Nothing was written. Report RETRYABLE: the rail is queried before the payment is sent again. If the rail was queried '
+                      'since and does not have it, pass p_in_doubt => false.';
     END IF;
     SELECT (c).* INTO v_wrong FROM unnest(p_completions) c WHERE octet_length(c.rail_reference) > 256 ORDER BY c.ord LIMIT 1;
     IF FOUND THEN

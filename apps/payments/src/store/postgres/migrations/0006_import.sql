@@ -251,7 +251,7 @@ BEGIN
         UPDATE consign.lease l SET begun = ARRAY(SELECT DISTINCT u FROM unnest(l.begun || p_former.message_id) u ORDER BY u)
             WHERE l.queue = 'payments' AND p_former.message_id = ANY (l.ids);
         IF NOT FOUND THEN
-            RAISE EXCEPTION 'payment % moved while it was looked at', p_former.outbox_id
+            RAISE EXCEPTION 'payment % changed during the call', p_former.outbox_id
                 USING ERRCODE = 'serialization_failure', HINT = 'Nothing was taken over. Run it again.';
         END IF;
     END IF;
@@ -271,7 +271,7 @@ BEGIN
         v_no := v_entry.attempts;
     END IF;
     IF v_no IS NULL THEN
-        RAISE EXCEPTION 'payment % moved while it was looked at', p_former.outbox_id
+        RAISE EXCEPTION 'payment % changed during the call', p_former.outbox_id
             USING ERRCODE = 'serialization_failure', HINT = 'Nothing was taken over. Run it again.';
     END IF;
     v_no := consign.take_over_attempts(p_former, v_message.id, v_no, p_fence, p_token, p_now);

@@ -97,7 +97,7 @@ async fn look_after(repositories: &Repositories, repo: &Repo, stopping: &watch::
             true
         }
         Err(error) => {
-            told(repo, "synchronised", &error);
+            log_failure(repo, "synchronised", &error);
             false
         }
     };
@@ -106,7 +106,7 @@ async fn look_after(repositories: &Repositories, repo: &Repo, stopping: &watch::
         let limits = (Some(most), Some(ATTEMPTS_MAX));
         let fetched = repositories.materialize(repo, limits, &hooks, stopping.clone());
         if let Err(error) = fetched.await {
-            told(repo, "fetched", &error);
+            log_failure(repo, "fetched", &error);
         }
     }
     // Stored changes are consumed even if the synchronisation failed.
@@ -121,7 +121,7 @@ async fn look_after(repositories: &Repositories, repo: &Repo, stopping: &watch::
     }
 }
 
-fn told(repo: &Repo, what: &str, error: &ScmError) {
+fn log_failure(repo: &Repo, what: &str, error: &ScmError) {
     let (repo_id, code) = (repo.repo_id, error.code());
     match error {
         ScmError::Stopped => tracing::info!(repo_id, "a repository was left for the next start"),

@@ -20,7 +20,7 @@ fn times_are_read_as_forms_and_programs_write_them() {
 }
 
 #[test]
-fn a_filter_stands_in_a_link_as_it_was_said() {
+fn a_link_contains_the_filter_as_given() {
     let log = AuditLogInfo {
         name: "parcels",
         tab: "",

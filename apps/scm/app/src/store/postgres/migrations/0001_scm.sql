@@ -142,7 +142,7 @@ BEGIN
     ELSIF coalesce(octet_length(p_url) NOT BETWEEN 1 AND 2000, true) THEN
         RAISE EXCEPTION 'url: must be 1 to 2000 bytes' USING ERRCODE = 'CN006';
     ELSIF logbook.masked(p_url) <> p_url THEN
-        RAISE EXCEPTION 'url: holds credentials' USING ERRCODE = 'CN006', HINT = 'They belong into scm.tokens.';
+        RAISE EXCEPTION 'url: holds credentials' USING ERRCODE = 'CN006', HINT = 'Set them in scm.tokens.';
     END IF;
     INSERT INTO scm.repos AS r (repo_type, provider, url, created_at) SELECT v_type, p_provider, p_url, consign.clock()
         WHERE NOT EXISTS (SELECT FROM scm.repos k WHERE k.repo_type = v_type AND k.url = p_url)
@@ -163,7 +163,7 @@ BEGIN
     SELECT * INTO v_repo FROM scm.repos r WHERE r.repo_id = p_repo_id FOR UPDATE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no repository %', p_repo_id
-            USING ERRCODE = 'CN011', HINT = 'Make it known with scm.add_repo() first.';
+            USING ERRCODE = 'CN011', HINT = 'Add it with scm.add_repo() first.';
     END IF;
     RETURN v_repo;
 END $$;
@@ -380,7 +380,7 @@ DECLARE
 BEGIN
     IF NOT EXISTS (SELECT FROM scm.repos r WHERE r.repo_id = p_repo_id) THEN
         RAISE EXCEPTION 'there is no repository %', p_repo_id
-            USING ERRCODE = 'CN011', HINT = 'Make it known with scm.add_repo() first.';
+            USING ERRCODE = 'CN011', HINT = 'Add it with scm.add_repo() first.';
     END IF;
     INSERT INTO scm.steps AS s (repo_id, step, completed_at, stopped_at, code, message)
         VALUES (p_repo_id, p_step, CASE WHEN p_is_complete THEN v_now END, CASE WHEN p_code IS NOT NULL THEN v_now END, left(p_code, 100),
