@@ -2,9 +2,10 @@
 
 -- What a token's owner recorded about messages; not what an expiry recorded. In PL/pgSQL, which keeps its plans: planning
 -- over many ranges takes longer than everything else.
+-- Volatile, so that its snapshot is taken after its locks: that of the caller may be from before a range was replaced.
 CREATE FUNCTION consign.recorded(p_token uuid, p_ids bigint[], p_fresh boolean)
     RETURNS TABLE (id bigint, attempt_no int, outcome text, next_due_at timestamptz, state text, repeated boolean)
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     SET plan_cache_mode = force_generic_plan
     AS $$
