@@ -423,35 +423,15 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.detach_ranges(consign.departure) FROM PUBLIC;
 
--- Lets apps delete rows of messages that have left. False: there may be more.
-CREATE FUNCTION consign.follow_departure(p_departure consign.departure) RETURNS boolean
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    v_limit CONSTANT int := 1000;
-    v_hook  record;
-    v_count bigint;
-BEGIN
-    FOR v_hook IN
-        SELECT q.name, q.hooks->>'departed' AS function FROM consign.queue q
-            WHERE q.hooks ? 'departed' AND p_departure.counts ? q.name ORDER BY q.name
-    LOOP
-        EXECUTE format('SELECT %s($1, $2, $3, $4, $5)', v_hook.function) INTO v_count
-            USING v_hook.name, p_departure.first, p_departure.until, p_departure.stay_ids, v_limit;
-        IF v_count >= v_limit THEN
-            RETURN false;
-        END IF;
-    END LOOP;
-    RETURN true;
-END $$;
-REVOKE ALL ON FUNCTION consign.follow_departure(consign.departure) FROM PUBLIC;
-
 -- Takes the next step of a departure: detaches its ranges, lets apps follow, drops them.
 CREATE FUNCTION consign.depart(p_token uuid, p_departure bigint, OUT refusal text, OUT removed bigint, OUT is_over boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms'
     AS $$
 DECLARE
+    v_limit     CONSTANT int := 1000;
     v_departure consign.departure;
+    v_hook      record;
+    v_count     bigint;
     v_number    bigint;
     v_parent    text;
 BEGIN
@@ -477,7 +457,18 @@ BEGIN
                 refusal := 'changed';
                 DELETE FROM consign.departure d WHERE d.id = v_departure.id;
             END IF;
-        ELSIF consign.follow_departure(v_departure) THEN
+        ELSE
+            -- Apps delete their rows first, some in each call.
+            FOR v_hook IN
+                SELECT q.name, q.hooks->>'departed' AS function FROM consign.queue q
+                    WHERE q.hooks ? 'departed' AND v_departure.counts ? q.name ORDER BY q.name
+            LOOP
+                EXECUTE format('SELECT %s($1, $2, $3, $4, $5)', v_hook.function) INTO v_count
+                    USING v_hook.name, v_departure.first, v_departure.until, v_departure.stay_ids, v_limit;
+                IF v_count >= v_limit THEN
+                    RETURN;
+                END IF;
+            END LOOP;
             FOREACH v_number IN ARRAY v_departure.detached LOOP
                 FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
                     EXECUTE format('DROP TABLE IF EXISTS consign.%I', v_parent || '_' || v_number);

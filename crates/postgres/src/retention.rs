@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
-use consign_failpoint::kill_at;
 use consign_kernel::{
     DatabaseSize, Departure, DepartureCause, DepartureId, DepartureState, Growth, MessageId,
     PAGE_ENTRIES_MAX, Progress, QueueHistory, Record, Refusal, Result, Retain, StateKind, Step,
@@ -108,16 +107,12 @@ impl Retain for PostgresStore {
             .bind(token.0)
             .bind(id.0);
         let rows = self.fetch_as(Use::Report, "depart", statement).await?;
-        let step = step(rows::only(&rows)?, |row| {
+        step(rows::only(&rows)?, |row| {
             Ok(Progress {
                 removed: rows::count(row, "removed")?,
                 is_over: rows::column(row, "is_over")?,
             })
-        })?;
-        if matches!(step, Step::Done(Progress { removed: 1.., .. })) {
-            kill_at("depart_unfollowed");
-        }
-        Ok(step)
+        })
     }
 
     async fn forget_keys(&self, token: Token, limit: u32) -> Result<Step<u64>> {

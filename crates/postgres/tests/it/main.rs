@@ -24,6 +24,7 @@ mod pools;
 mod pruning;
 mod ranges;
 mod roles;
+mod snapshots;
 mod sql;
 mod stranded;
 mod wake;
