@@ -141,9 +141,9 @@ async fn what_the_server_refuses_is_not_kept() {
     let fixture = Fixture::new().await;
     fixture.open_team().await;
     let table = [
-        (400, "refuses this memory"),
-        (413, "refuses this memory"),
-        (401, "does not accept the gateway"),
+        (400, "rejected this memory"),
+        (413, "rejected this memory"),
+        (401, "rejected the gateway's credentials"),
     ];
     for (status, who) in table {
         fixture.server.behave(ServerMode::Status(status));

@@ -40,7 +40,7 @@ async fn one_gateway_at_a_time_writes_to_a_server() {
     let second = remember(&other, "y").await;
     assert_eq!(second["action"], "deferred", "{second}");
     let message = second["message"].as_str().unwrap();
-    assert!(message.contains("others are still writing"), "{message}");
+    assert!(message.contains("holds the write lock"), "{message}");
     assert_eq!(fixture.server.stores(), 1);
     fixture.server.behave(ServerMode::Well);
     fixture.server.release();
