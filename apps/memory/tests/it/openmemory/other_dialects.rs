@@ -72,5 +72,8 @@ async fn results_of_the_python_server_are_not_verified_except_merges() {
             .is_empty()
     );
     let warnings = backend.check(BUDGET).await.unwrap();
-    assert!(warnings[0].contains("cannot read single memories"), "{warnings:?}");
+    assert!(
+        warnings[0].contains("cannot read single memories"),
+        "{warnings:?}"
+    );
 }
