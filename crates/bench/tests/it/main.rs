@@ -158,6 +158,10 @@ async fn retention_compares_with_a_plain_delete() {
             "SQLite: longest wait from enqueue to claim meanwhile",
             100.0,
         ),
+        (
+            "SQLite: longest time under the write lock, commit included",
+            50.0,
+        ),
     ];
     check(&report, Scenario::Retention, &targets);
     // Whatever the machine does, a range leaves no dead rows, and a DELETE leaves every one.

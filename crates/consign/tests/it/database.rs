@@ -116,10 +116,11 @@ fn the_variables_are_looked_at_in_order() {
         "{message}"
     );
     assert!(!message.contains("s3cret"), "{message}");
-    ls(&[("CONSIGN_DATABASE_URL", ""), ("DATABASE_URL", "")]).expect(0);
+    let ran = ls(&[("CONSIGN_DATABASE_URL", ""), ("DATABASE_URL", "")]).expect(5);
+    let (_, message) = ran.error();
     assert!(
-        consign.folder().join("consign.db").exists(),
-        "empty variables count as absent"
+        message.contains("sqlite:consign.db"),
+        "empty variables count as absent: {message}"
     );
 }
 

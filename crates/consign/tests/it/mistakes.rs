@@ -106,7 +106,7 @@ fn a_database_that_cannot_be_meant_is_refused() {
     assert!(told("host=db dbname=shop", 2).contains("keywords"));
     let missing = told("other.db", 5);
     assert!(
-        missing.contains("`consign migrate --database sqlite:other.db` makes it"),
+        missing.contains("`consign migrate --database sqlite:other.db` creates it"),
         "{missing}"
     );
     let folder = told(".", 5);

@@ -170,7 +170,7 @@ fn get() -> ToolInfo {
 
 fn item_described() -> Value {
     let mut item = item();
-    item["description"] = json!("The requested memory.");
+    item["description"] = json!("The memory with the requested id.");
     item
 }
 

@@ -153,7 +153,7 @@ async fn what_the_server_refuses_is_not_kept() {
         assert_eq!(answer["retryable"], false);
         let message = answer["message"].as_str().unwrap();
         assert!(
-            message.contains(who) && message.contains("nothing was kept"),
+            message.contains(who) && message.contains("nothing was enqueued"),
             "{message}"
         );
     }
