@@ -173,7 +173,7 @@ async fn the_audit_has_what_could_be_read() {
 #[tokio::test]
 async fn what_could_not_be_kept_is_audited() {
     let fixture = Fixture::new().await;
-    let meta: Value = (0..5_000).map(|n| json!(format!("{n:01000}"))).collect();
+    let meta: Value = (0..100).map(|n| json!(format!("{n:01000}"))).collect();
     let request = json!({
         "payload_md": "x", "target_space": "private:ada", "meta_json": {"much": meta},
     });
