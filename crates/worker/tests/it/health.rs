@@ -138,7 +138,7 @@ async fn queues_of_one_sink_share_its_breaker_and_others_are_not_slowed() {
     let since = Instant::now();
     all_are(&*store, &ids, StateKind::Delivered).await;
     assert!(
-        since.elapsed() < Duration::from_secs(3),
+        since.elapsed() < Duration::from_secs(10),
         "{:?}",
         since.elapsed()
     );

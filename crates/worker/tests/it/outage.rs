@@ -122,7 +122,7 @@ async fn an_absent_database_is_polled_with_backoff_and_soon_after_its_return() {
     let back = Instant::now();
     all_are(&*store, &ids, StateKind::Delivered).await;
     assert!(
-        back.elapsed() < Duration::from_secs(2),
+        back.elapsed() < Duration::from_secs(8),
         "{:?}",
         back.elapsed()
     );
@@ -222,7 +222,7 @@ async fn postgres_cut_in_mid_delivery_costs_nothing_while_the_lease_lives() {
     let late = enqueue(&*direct, "mail", 5).await;
     all_are(&*direct, &late, StateKind::Delivered).await;
     assert!(
-        back.elapsed() < Duration::from_secs(2),
+        back.elapsed() < Duration::from_secs(8),
         "{:?}",
         back.elapsed()
     );
