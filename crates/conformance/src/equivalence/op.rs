@@ -338,7 +338,7 @@ fn report_draft() -> impl Strategy<Value = ReportDraft> {
     let outcome = prop_oneof![
         4 => Just(Delivered), 6 => Just(Retry), 1 => Just(Dead), 4 => Just(Uncertain)
     ];
-    let code = option::of(select(vec!["busy", "gone", "lease_expired"]));
+    let code = option::weighted(0.25, select(vec!["busy", "gone", "lease_expired"]));
     let retry_in_s = option::weighted(0.2, select(vec![0_u64, 0, 3, 30]));
     (pick(), outcome, code, retry_in_s).prop_map(|(pick, outcome, code, retry_in_s)| ReportDraft {
         pick,
@@ -442,7 +442,7 @@ fn operate() -> impl Strategy<Value = Op> {
         1 => Just(Op::RecordPass),
         1 => select(vec![0_u32, 1, 100]).prop_map(|limit| Op::ForgetKeys { limit }),
         // Many, since few messages are final at a time.
-        3 => vec(any::<u16>(), 0..32).prop_map(Op::Erase),
+        5 => vec(any::<u16>(), 0..32).prop_map(Op::Erase),
         1 => (queue(), 0..6_u8).prop_map(|(queue, key)| Op::EraseKey { queue, key }),
         1 => (0..3_u8, option::weighted(0.2, any::<u16>()))
             .prop_map(|(case, after)| Op::EraseCase { case, after }),
