@@ -161,6 +161,10 @@ async fn examine(
     let split = live(factory, &ops, sights).await;
     drop(replay);
     let split = split?;
+    println!(
+        "life {seed} differs: {}\nreference: {}\nstore:     {}\nlooking for a shorter one",
+        split.at, split.reference, split.store
+    );
     let (ops, split) = shrink(factory, seed, ops, split).await;
     Some(Difference { seed, ops, split })
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use consign_kernel::{
     Attempt, By, Claim, Counts, Departure, DepartureCause, Error, Explanation, Lease, MessageId,
     NewMessage, OnDead, Outcome, Progress, QueueName, QueuePolicy, Receipt, RecordedOutcome,
-    Report, Result, RetrySchedule, SettleAnswer, State, StateKind, Step, Store, Token,
+    Refusal, Report, Result, RetrySchedule, SettleAnswer, State, StateKind, Step, Store, Token,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -360,8 +360,11 @@ impl Maintenance {
     pub async fn begin_by(&self, cause: DepartureCause) -> Option<Departure> {
         self.renew().await;
         // Ends the range in use, where there are ranges: what is in it may leave.
-        let prepared = (self.store).prepare_ranges(self.token, 1_000_000, Duration::ZERO);
-        done(prepared.await);
+        unlocked(|| {
+            self.store
+                .prepare_ranges(self.token, 1_000_000, Duration::ZERO)
+        })
+        .await;
         done(self.store.begin_departure(self.token, cause).await)
     }
 
@@ -388,7 +391,7 @@ impl Maintenance {
     pub async fn depart(&self, departure: &Departure) -> u64 {
         let mut removed = 0;
         loop {
-            let progress = done(Ok(self.step(departure).await));
+            let progress = unlocked(|| self.store.depart(self.token, departure.id)).await;
             removed += progress.removed;
             if progress.is_over {
                 return removed;
@@ -412,6 +415,22 @@ impl Maintenance {
         }
         removed
     }
+}
+
+/// The result of a step that must be taken, at the latest when the server's own maintenance (a
+/// vacuum) has released its locks. Each attempt waits for them in the store.
+async fn unlocked<T, F>(mut step: impl FnMut() -> F) -> T
+where
+    T: std::fmt::Debug,
+    F: Future<Output = Result<Step<T>>>,
+{
+    for _ in 0..200 {
+        match step().await {
+            Ok(Step::Refused(Refusal::Locked)) => {}
+            step => return done(step),
+        }
+    }
+    panic!("the tables stay locked");
 }
 
 /// The result of a step that must have been taken.
