@@ -403,7 +403,8 @@ macro_rules! each_case {
                 an_expired_lease_lives_again_if_the_clock_is_set_back
                 an_ended_lease_stays_ended_if_the_clock_is_set_back
                 messages_of_the_future_are_not_due
-                a_promotion_never_comes_before_the_message;
+                a_promotion_never_comes_before_the_message
+                a_message_leaves_by_its_latest_event;
             concurrency:
                 many_claimers_share_without_overlap
                 nothing_enqueued_during_claims_is_lost

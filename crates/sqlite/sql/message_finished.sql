@@ -1,10 +1,10 @@
 -- The delivered and dead messages of a window, as one JSON array of [id, queue, is dead, last event, is head of its group,
 -- number of attempts, late results and audit entries]: one row instead of many spares a wake-up of the other thread for
--- each. Only of queues without an app or of these apps. Goes along the attempts, which every finished message has; the columns beside
--- max(attempt_no) are those of the last attempt. 10,000 messages take about 30 ms.
+-- each. Only of queues without an app or of these apps. Goes along the attempts, which every finished message has. 10,000
+-- messages take about 30 ms.
 -- ?1 first id, ?2 last id, ?3 JSON object with the queues as names, ?4 JSON array of apps.
 SELECT '[' || coalesce(group_concat(
-           '[' || m.id || ',' || json_quote(m.queue) || ',' || (a.outcome <> 'delivered') || ','
+           '[' || m.id || ',' || json_quote(m.queue) || ',' || (NOT a.delivered) || ','
            || max(a.finished_at, coalesce(d.at, a.finished_at), coalesce(l.at, a.finished_at),
                   coalesce(u.at, a.finished_at))
            || ',' || (d.message_id IS NOT NULL
@@ -13,8 +13,8 @@ SELECT '[' || coalesce(group_concat(
                                         AND h.message_id = m.id))
            || ',' || (a.attempts + coalesce(l.results, 0) + coalesce(u.entries, 0)) || ']'
        ), '') || ']'
-FROM (SELECT message_id, max(attempt_no) AS attempts, outcome, finished_at FROM attempt
-      WHERE message_id >= ?1 AND message_id <= ?2 GROUP BY message_id) AS a
+FROM (SELECT message_id, max(attempt_no) AS attempts, max(outcome = 'delivered') AS delivered, max(finished_at) AS finished_at
+      FROM attempt WHERE message_id >= ?1 AND message_id <= ?2 GROUP BY message_id) AS a
 CROSS JOIN message AS m ON m.id = a.message_id
 LEFT JOIN dead AS d ON d.message_id = a.message_id
 LEFT JOIN (SELECT message_id, count(*) AS results, max(at) AS at FROM late
@@ -23,7 +23,7 @@ LEFT JOIN (SELECT message_id, count(*) AS results, max(at) AS at FROM late
 LEFT JOIN (SELECT message_id, count(*) AS entries, max(at) AS at FROM audit
            WHERE message_id >= ?1 AND message_id <= ?2 GROUP BY message_id) AS u
   ON u.message_id = a.message_id
-WHERE (a.outcome = 'delivered' OR d.message_id IS NOT NULL)
+WHERE (a.delivered OR d.message_id IS NOT NULL)
       AND m.queue IN (SELECT q.name FROM json_each(?3) AS wanted
                       CROSS JOIN queue AS q ON q.name = wanted.key WHERE q.app IS NULL
                             OR q.app IN (SELECT value FROM json_each(?4)))

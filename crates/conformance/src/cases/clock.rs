@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consign_kernel::{Expiry, RenewAnswer, Report, SettleAnswer, State, StateKind};
+use consign_kernel::{Expiry, Outcome, RenewAnswer, Report, SettleAnswer, State, StateKind};
 use jiff::SignedDuration;
 
 use crate::{
@@ -177,4 +177,23 @@ pub(crate) async fn a_promotion_never_comes_before_the_message(harness: &dyn Har
     );
     stage.advance(s(5)).await;
     assert_eq!(stage.drain().await, sent[1..]);
+}
+
+pub(crate) async fn a_message_leaves_by_its_latest_event(harness: &dyn Harness) {
+    let stage = Stage::with(harness, super::retention::keeping(Some(60), None)).await;
+    let maintenance = stage.maintenance().await;
+    let id = stage.enqueue_one().await;
+    let lease = stage.claim(1).await;
+    set_back(harness, 5).await;
+    stage.report(&lease, id, Outcome::Retry).await;
+    stage.advance(s(1)).await;
+    assert_eq!(stage.drain().await, [id]);
+    let finished_at: Vec<_> = (stage.history(id).await.iter())
+        .map(|attempt| attempt.finished_at)
+        .collect();
+    assert_eq!(finished_at[0], after(finished_at[1], s(4)), "a later first");
+    stage.advance(s(60)).await;
+    assert_eq!(maintenance.leave().await, 0, "by the second attempt");
+    stage.advance(s(4)).await;
+    assert_eq!(maintenance.leave().await, 1, "by the first");
 }

@@ -62,7 +62,7 @@ pub struct Finished {
     pub id: MessageId,
     /// Its state.
     pub state: StateKind,
-    /// The latest of its last attempt, its death, its late results and what operators did to it.
+    /// The latest of its attempts, its death, its late results and what operators did to it.
     pub last_event: Timestamp,
     /// Whether it is the head of its group, which would lose its place with it.
     pub is_head: bool,

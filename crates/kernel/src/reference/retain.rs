@@ -233,14 +233,11 @@ impl Reference {
         let (attempts, late) = (self.history(id), self.late(id));
         let audit: Vec<&AuditEntry> = self.audit_of(id).collect();
         let group = self.group_of(id);
-        let last_event = (attempts
-            .last()
-            .map(|attempt| attempt.finished_at)
-            .into_iter())
-        .chain(late.iter().map(|late| late.at))
-        .chain(audit.iter().map(|entry| entry.at))
-        .chain(self.dead.get(&id).map(|dead| dead.at))
-        .max()?;
+        let last_event = (attempts.iter().map(|attempt| attempt.finished_at))
+            .chain(late.iter().map(|late| late.at))
+            .chain(audit.iter().map(|entry| entry.at))
+            .chain(self.dead.get(&id).map(|dead| dead.at))
+            .max()?;
         Some(Finished {
             id,
             state,
