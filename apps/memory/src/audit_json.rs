@@ -54,6 +54,8 @@ pub enum Operation {
     OutboxFlush,
     /// A repair by reconciliation.
     OutboxReconcile,
+    /// A reconciliation that an operator runs.
+    Reconcile,
 }
 
 impl Operation {
@@ -66,6 +68,7 @@ impl Operation {
             Self::GovernanceUpdate => "governance_update",
             Self::OutboxFlush => "outbox_flush",
             Self::OutboxReconcile => "outbox_reconcile",
+            Self::Reconcile => "reconcile",
         }
     }
 
@@ -74,6 +77,7 @@ impl Operation {
         match self {
             Self::OutboxFlush => "outbox_worker",
             Self::OutboxReconcile => "reconcile_outbox",
+            Self::Reconcile => "operator",
             _ => "gateway",
         }
     }

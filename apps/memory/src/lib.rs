@@ -55,7 +55,7 @@ pub use options::{
     BackendKind, Dialect, GatewayToken, MemoryOptions, Secret, ToolSet, UnknownActorPolicy,
     queue_policy, queue_work,
 };
-pub use reconcile::{ReconcileDetail, ReconcileReport, reconcile, reconcile_loop};
+pub use reconcile::{ReconcileDetail, ReconcileReport, reconcile, reconcile_by, reconcile_loop};
 pub use report::ReliabilityReport;
 pub use write_lock::{LockRenewal, NEXT_HOLDER_TTL, WriteLockStore, release_write_locks};
 

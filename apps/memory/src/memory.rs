@@ -1,6 +1,6 @@
 //! Memories and their messages.
 
-use consign_kernel::{NewMessage, QueueName};
+use consign_kernel::{NewMessage, QueueName, hex};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -14,11 +14,7 @@ pub fn queue() -> QueueName {
 
 /// The identity of a memory's text: SHA-256 over its UTF-8 bytes, in lower-case hex.
 pub fn payload_sha(payload_md: &str) -> String {
-    let hash = digest(&SHA256, payload_md.as_bytes());
-    hash.as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex(digest(&SHA256, payload_md.as_bytes()).as_ref())
 }
 
 /// The key of a memory's message: one per space and content.

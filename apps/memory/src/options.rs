@@ -5,15 +5,16 @@ mod tokens;
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
-use consign_kernel::{Error, LEASE_MESSAGES_MAX, Result};
+use consign_kernel::{Error, Result};
 pub use consign_redact::Secret;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use self::{
     policy::{queue_policy, queue_work},
     tokens::GatewayToken,
 };
-use crate::space::Spaces;
+use crate::{settings::MEMORY, space::Spaces};
 
 /// The memory backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,10 +68,8 @@ pub enum ToolSet {
 
 /// All settings of the app.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct MemoryOptions {
-    /// Whether this process serves and delivers memories.
-    pub enabled: bool,
     /// The project of settings, spaces and evidence.
     pub project_key: String,
     /// The backend; absent: OpenMemory if its address is set, else embedded.
@@ -144,45 +143,11 @@ pub struct MemoryOptions {
 }
 
 impl Default for MemoryOptions {
+    /// The declared defaults.
     fn default() -> Self {
-        Self {
-            enabled: true,
-            project_key: "default".to_owned(),
-            backend: None,
-            openmemory_base_url: None,
-            openmemory_api_key: None,
-            openmemory_dialect: Dialect::Auto,
-            openmemory_timeout_seconds: 30,
-            openmemory_max_client_retries: 0,
-            gateway_budget_ms: 3_000,
-            default_team_space: None,
-            private_space_prefix: "private:".to_owned(),
-            governance_admin_key: None,
-            unknown_actor_policy: UnknownActorPolicy::Degrade,
-            tool_set: ToolSet::All,
-            validate_evidence_refs: false,
-            strict_mode_enforce_validate_refs: true,
-            evidence_max_size_bytes: 1024 * 1024,
-            artifacts_root: PathBuf::from("consign-artifacts"),
-            payload_max_bytes: 200_000,
-            gateway_auth_token: None,
-            gateway_auth_tokens_json: None,
-            batch_size: 10,
-            max_retries: 5,
-            base_backoff_seconds: 60,
-            max_backoff_seconds: 3_600,
-            jitter_factor: 0.3,
-            lease_seconds: 120,
-            reconcile_interval_seconds: 300,
-            stale_threshold_seconds: 600,
-            pending_audit_timeout_seconds: 2 * 3_600,
-            skip_openmemory: false,
-            skip_audit: false,
-            skip_outbox: false,
-            skip_reconcile: false,
-            skip_memory_query: false,
-            skip_degradation: false,
-        }
+        MEMORY
+            .options(Value::Null)
+            .expect("invariant: every setting that must be set has a default")
     }
 }
 
@@ -236,64 +201,7 @@ impl MemoryOptions {
 
     /// Validates each value and their combinations; the error names the setting.
     pub fn validate(&self) -> Result<()> {
-        const DAY: u64 = 86_400;
-        let size = |bytes: usize| bytes as u64;
-        let ranges = [
-            (
-                "openmemory_timeout_seconds",
-                self.openmemory_timeout_seconds,
-                1..=600,
-            ),
-            (
-                "openmemory_max_client_retries",
-                self.openmemory_max_client_retries.into(),
-                0..=10,
-            ),
-            ("gateway_budget_ms", self.gateway_budget_ms, 10..=600_000),
-            (
-                "evidence_max_size_bytes",
-                size(self.evidence_max_size_bytes),
-                1..=64 << 20,
-            ),
-            (
-                "payload_max_bytes",
-                size(self.payload_max_bytes),
-                1..=8 << 20,
-            ),
-            (
-                "batch_size",
-                self.batch_size.into(),
-                1..=LEASE_MESSAGES_MAX.into(),
-            ),
-            ("max_retries", self.max_retries.into(), 1..=1_000),
-            ("base_backoff_seconds", self.base_backoff_seconds, 1..=DAY),
-            ("max_backoff_seconds", self.max_backoff_seconds, 1..=DAY),
-            ("lease_seconds", self.lease_seconds, 1..=3_600),
-            (
-                "reconcile_interval_seconds",
-                self.reconcile_interval_seconds,
-                0..=DAY,
-            ),
-            (
-                "stale_threshold_seconds",
-                self.stale_threshold_seconds,
-                60..=DAY,
-            ),
-            (
-                "pending_audit_timeout_seconds",
-                self.pending_audit_timeout_seconds,
-                60..=30 * DAY,
-            ),
-        ];
-        for (key, value, range) in ranges {
-            if !range.contains(&value) {
-                let (least, most) = range.into_inner();
-                return Err(refuse(key, format!("must be {least} to {most}")));
-            }
-        }
-        if !(0.0..=1.0).contains(&self.jitter_factor) {
-            return Err(refuse("jitter_factor", "must be 0 to 1"));
-        }
+        MEMORY.check(self)?;
         self.validate_names()?;
         self.validate_times()?;
         if self.backend() == BackendKind::Openmemory && self.openmemory_base_url.is_none() {

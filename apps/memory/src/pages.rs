@@ -20,13 +20,12 @@ use consign_server::apps::{
     page,
 };
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::{cache::AnswerCache, status::MemoryStatus};
 pub(crate) use self::{related::related, writes::WriteAudits};
 use crate::{
-    Action, AuditEnd, AuditStatus, Correlation, MemoryService, NewAudit, ReconcileDetail,
-    ReconcileReport, http::MemoryHttp, reconcile,
+    MemoryService, ReconcileDetail, ReconcileReport, http::MemoryHttp, reconcile, reconcile_by,
 };
 
 /// How long a report is cached: it scans all audits.
@@ -182,7 +181,7 @@ async fn preview(
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
     let shell = Shell::new("Reconcile: preview", "/ui/memory", &caller);
-    let report = compared(served(&http)?, false).await?;
+    let report = compared(served(&http)?, None).await?;
     Ok(reconcile_page(shell, false, report))
 }
 
@@ -193,61 +192,22 @@ async fn run(
     form: Form,
 ) -> Result<Response, Problem> {
     let by = by(&caller, form.reason())?;
-    by.validate()?;
-    let service = served(&http)?;
-    let correlation = Correlation::new().to_string();
-    // Recorded before any change; a pending one is ended by the next reconciliation.
-    let audit = requested_audit(service, &by, &correlation);
-    service.logbook().insert_audit(&audit).await?;
-    let compared = compared(service, true).await;
-    let end = ended(&compared);
-    if let Err(error) = service.logbook().finalize_audit(&correlation, &end).await {
-        tracing::warn!(%error, "recording the result of a reconciliation failed");
-    }
+    let report = compared(served(&http)?, Some(&by)).await?;
     let shell = Shell::new("Reconcile", "/ui/memory", &caller);
-    Ok(reconcile_page(shell, true, compared?))
+    Ok(reconcile_page(shell, true, report))
 }
 
-/// The audit of an operator's reconciliation.
-fn requested_audit(service: &MemoryService, by: &By, correlation: &str) -> NewAudit {
-    NewAudit {
-        actor_user_id: Some(by.actor.clone()),
-        target_space: format!("governance:{}", service.options().project_key),
-        action: Action::Allow,
-        reason: Some(format!("reconcile: {}", by.reason)),
-        payload_sha: None,
-        evidence_refs_json: json!({
-            "source": "operator", "operation": "reconcile", "correlation_id": correlation,
-        }),
-        correlation_id: Some(correlation.to_owned()),
-        status: AuditStatus::Pending,
-    }
-}
-
-fn ended(compared: &Result<ReconcileReport, Problem>) -> AuditEnd {
-    let (status, found) = match compared {
-        Ok(report) => {
-            let found = json!({
-                "scanned": report.total_scanned, "found": report.details.len(),
-                "fixed": report.details.iter().filter(|detail| detail.fixed).count(),
-            });
-            (AuditStatus::Success, found)
-        }
-        Err(problem) => (AuditStatus::Failed, json!({"error": problem.detail})),
-    };
-    AuditEnd {
-        status,
-        action: None,
-        reason: None,
-        patch: json!({ "reconciled": found }),
-    }
-}
-
-async fn compared(service: &MemoryService, is_done: bool) -> Result<ReconcileReport, Problem> {
+/// Compares the outbox with its audits; for an operator, also repairs.
+async fn compared(service: &MemoryService, by: Option<&By>) -> Result<ReconcileReport, Problem> {
     let mut options = service.options().reconcile();
-    options.is_repairing = is_done;
-    options.is_rescheduling = options.is_rescheduling && is_done;
-    Ok(reconcile(service.logbook(), &options).await?)
+    options.is_repairing = by.is_some();
+    options.is_rescheduling = options.is_rescheduling && options.is_repairing;
+    let logbook = service.logbook();
+    let report = match by {
+        Some(by) => reconcile_by(logbook, &options, &service.options().project_key, by).await?,
+        None => reconcile(logbook, &options).await?,
+    };
+    Ok(report)
 }
 
 fn reconcile_page(shell: Shell, is_done: bool, report: ReconcileReport) -> Response {

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use consign_kernel::Result;
+use consign_kernel::{By, Result};
 use jiff::Timestamp;
 use metrics::{counter, gauge};
 use serde::Serialize;
@@ -10,7 +10,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
 use crate::{
-    Finding, Issue, Logbook, MemoryOptions, OutboxCounts, ReconcileOptions, ReconcileOutcome,
+    Action, AuditEnd, AuditStatus, Correlation, Finding, Issue, Logbook, MemoryOptions,
+    OutboxCounts, ReconcileOptions, ReconcileOutcome,
+    audit_json::{AuditFacts, Operation},
     metrics::{OUTBOX, PENDING_AUDITS, RECONCILED_TOTAL},
 };
 
@@ -172,6 +174,38 @@ pub async fn reconcile(
         }
     }
     Ok(report)
+}
+
+/// Runs one pass for an operator. One that repairs is audited before it changes anything; if the process
+/// dies, a later reconciliation ends that audit.
+pub async fn reconcile_by(
+    logbook: &dyn Logbook,
+    options: &ReconcileOptions,
+    project_key: &str,
+    by: &By,
+) -> Result<ReconcileReport> {
+    if !options.is_repairing {
+        return reconcile(logbook, options).await;
+    }
+    by.validate()?;
+    let correlation = Correlation::new();
+    let space = format!("governance:{project_key}");
+    let facts = AuditFacts {
+        actor_user_id: Some(by.actor.clone()),
+        final_space: Some(space.clone()),
+        action: Action::Allow,
+        reason: format!("reconcile: {}", by.reason),
+        ..AuditFacts::new(Operation::Reconcile, &correlation, space)
+    };
+    let audit = facts.audit(AuditStatus::Pending);
+    logbook.insert_audit(&audit).await?;
+    let outcome = reconcile(logbook, options).await;
+    let end = AuditEnd::reconciled(&outcome);
+    let ended = logbook.finalize_audit(&facts.correlation_id, &end).await;
+    if let Err(error) = ended {
+        warn!(%error, "recording the result of a reconciliation failed");
+    }
+    outcome
 }
 
 impl MemoryOptions {

@@ -1,6 +1,7 @@
 //! The settings of memory: one declaration each.
 
 use consign_app::config::{Kind, Section, Setting};
+use consign_kernel::LEASE_MESSAGES_MAX;
 
 /// The table of settings.
 pub(crate) static MEMORY: Section = Section {
@@ -36,7 +37,7 @@ static MEMORY_SETTINGS: &[Setting] = &[
     Setting::new(
         "memory.backend",
         Kind::Word(&["embedded", "openmemory"]),
-        "`embedded` or `openmemory`; without it, `openmemory` where there is an address",
+        "where memories are kept; absent: `openmemory` where there is an address, else `embedded`",
     )
     .example("\"embedded\""),
     Setting::new(
@@ -171,7 +172,7 @@ static MEMORY_SETTINGS: &[Setting] = &[
     .variables(&["GATEWAY_AUTH_TOKENS_JSON"]),
     Setting::new(
         "memory.batch_size",
-        Kind::Whole(1, 1_000),
+        Kind::Whole(1, LEASE_MESSAGES_MAX as u64),
         "most memories of one claim",
     )
     .default("10")

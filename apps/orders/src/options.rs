@@ -4,12 +4,12 @@ mod policy;
 
 use std::{path::PathBuf, time::Duration};
 
-use consign_kernel::{Error, LEASE_MESSAGES_MAX, Result};
+use consign_kernel::{Error, Result};
 use consign_redact::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Instruments;
+use crate::{Instruments, settings::ORDERS};
 
 pub(crate) use self::policy::LEDGER_PATIENCE;
 pub use self::policy::{queue_policy, queue_work};
@@ -40,7 +40,7 @@ pub(crate) const ADAPTER: &str = "adapter";
 
 /// All settings of the app. A zero turns a limit off where it says so.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct OrdersOptions {
     /// Whether orders go through the outbox; if not, each is sent once, within its request.
     pub outbox_enabled: bool,
@@ -99,6 +99,7 @@ pub struct OrdersOptions {
     /// Maximum time until an order is sent; 0: unlimited.
     pub order_max_age_sec: u64,
     /// Tradable instruments.
+    #[serde(default)]
     pub instruments: Instruments,
     /// The longest `Prefer: wait`.
     pub wait_max_sec: f64,
@@ -109,41 +110,11 @@ pub struct OrdersOptions {
 }
 
 impl Default for OrdersOptions {
+    /// The declared defaults.
     fn default() -> Self {
-        Self {
-            outbox_enabled: true,
-            outbox_concurrency: 4,
-            outbox_batch: 32,
-            outbox_poll_interval_sec: 0.5,
-            outbox_lock_lease_sec: 120.0,
-            outbox_max_attempts: 6,
-            outbox_backoff_sec: vec![5.0, 10.0, 20.0, 40.0, 80.0, 160.0],
-            broker_adapter: Adapter::Paper,
-            broker_url: None,
-            broker_status_url: None,
-            broker_timeout_ms: 2_500,
-            broker_timeout_fok_gtc_ms: 5_000,
-            broker_api_key: None,
-            broker_api_key_file: None,
-            broker_api_secret: None,
-            broker_api_secret_file: None,
-            broker_idem_header: "Idempotency-Key".to_owned(),
-            broker_takes_keys: true,
-            broker_ca_file: None,
-            breaker_calls: 20,
-            breaker_share: 0.5,
-            breaker_open_sec: 60.0,
-            idempo_ttl_hours: 48,
-            idempo_secret: None,
-            rl_rate_per_min: 60,
-            rl_burst: 30,
-            daily_quota: 10_000,
-            order_max_age_sec: 900,
-            instruments: Instruments::default(),
-            wait_max_sec: 30.0,
-            paper_seed: 0,
-            paper_script: String::new(),
-        }
+        ORDERS
+            .options(Value::Null)
+            .expect("invariant: every setting that must be set has a default")
     }
 }
 
@@ -162,7 +133,7 @@ impl OrdersOptions {
 
     /// Validates each value and their combinations; the error names the setting.
     pub fn validate(&self) -> Result<()> {
-        self.validate_numbers()?;
+        ORDERS.check(self)?;
         self.validate_broker()?;
         let refuse = |key: &str, why: &str| Err(Error::invalid(format!("orders.{key}"), why));
         if self.outbox_backoff_sec.is_empty() {
@@ -188,77 +159,6 @@ impl OrdersOptions {
             return refuse("order_max_age_sec", why);
         }
         crate::queue_policy(self).validate()
-    }
-
-    fn validate_numbers(&self) -> Result<()> {
-        let table = [
-            (
-                "outbox_concurrency",
-                f64::from(self.outbox_concurrency),
-                1.0,
-                1_000.0,
-            ),
-            (
-                "outbox_batch",
-                f64::from(self.outbox_batch),
-                1.0,
-                f64::from(LEASE_MESSAGES_MAX),
-            ),
-            (
-                "outbox_poll_interval_sec",
-                self.outbox_poll_interval_sec,
-                0.001,
-                3_600.0,
-            ),
-            // Renewed after a third of its time: a shorter lease would be lost by a slow commit.
-            (
-                "outbox_lock_lease_sec",
-                self.outbox_lock_lease_sec,
-                0.3,
-                DAY_S,
-            ),
-            (
-                "outbox_max_attempts",
-                f64::from(self.outbox_max_attempts),
-                1.0,
-                10_000.0,
-            ),
-            (
-                "broker_timeout_ms",
-                self.broker_timeout_ms as f64,
-                1.0,
-                600_000.0,
-            ),
-            (
-                "broker_timeout_fok_gtc_ms",
-                self.broker_timeout_fok_gtc_ms as f64,
-                1.0,
-                600_000.0,
-            ),
-            ("breaker_calls", f64::from(self.breaker_calls), 0.0, 64.0),
-            ("breaker_share", self.breaker_share, 0.0, 1.0),
-            ("breaker_open_sec", self.breaker_open_sec, 0.001, DAY_S),
-            (
-                "idempo_ttl_hours",
-                self.idempo_ttl_hours as f64,
-                1.0,
-                366.0 * 24.0,
-            ),
-            (
-                "order_max_age_sec",
-                self.order_max_age_sec as f64,
-                0.0,
-                366.0 * DAY_S,
-            ),
-            ("wait_max_sec", self.wait_max_sec, 0.0, 3_600.0),
-        ];
-        for (key, value, least, most) in table {
-            if !(least..=most).contains(&value) {
-                let why = format!("is {value}; must be {least} to {most}");
-                return Err(Error::invalid(format!("orders.{key}"), why));
-            }
-        }
-        Ok(())
     }
 
     fn validate_broker(&self) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The settings of orders: one declaration each.
 
 use consign_app::config::{Kind, SECONDS, Section, Setting};
+use consign_kernel::LEASE_MESSAGES_MAX;
 
 /// The table of settings.
 pub(crate) static ORDERS: Section = Section {
@@ -36,21 +37,22 @@ static ORDERS_SETTINGS: &[Setting] = &[
     .policy(&["concurrency"]),
     Setting::new(
         "orders.outbox_batch",
-        Kind::Whole(1, 10_000),
+        Kind::Whole(1, LEASE_MESSAGES_MAX as u64),
         "most orders of one claim; never more than there are free slots",
     )
     .default("32")
     .variables(&["OUTBOX_BATCH"]),
     Setting::new(
         "orders.outbox_poll_interval_sec",
-        SECONDS,
+        Kind::Number(0.001, 3_600.0),
         "poll interval of an idle worker without wake-ups",
     )
     .default("0.5")
     .variables(&["OUTBOX_POLL_INTERVAL_SEC"]),
     Setting::new(
         "orders.outbox_lock_lease_sec",
-        SECONDS,
+        // Renewed after a third of its time: a shorter lease would be lost by a slow commit.
+        Kind::Number(0.3, 86_400.0),
         "lease time: orders whose lease was not renewed for this long can be claimed by another \
          worker",
     )
@@ -76,7 +78,7 @@ static ORDERS_SETTINGS: &[Setting] = &[
     Setting::new(
         "orders.broker_adapter",
         Kind::Word(&["paper", "http"]),
-        "`paper` or `http`",
+        "where orders are sent: `paper` trades them in this process, `http` posts them to a broker",
     )
     .default("\"paper\"")
     .variables(&["BROKER_ADAPTER"])
@@ -101,7 +103,7 @@ static ORDERS_SETTINGS: &[Setting] = &[
     Setting::new(
         "orders.broker_timeout_ms",
         Kind::Whole(1, 600_000),
-        "how long the broker may take for an IOC order; 600,000 at most",
+        "how long the broker may take for an IOC order",
     )
     .default("2500")
     .variables(&["BROKER_TIMEOUT_MS"])
@@ -109,7 +111,7 @@ static ORDERS_SETTINGS: &[Setting] = &[
     Setting::new(
         "orders.broker_timeout_fok_gtc_ms",
         Kind::Whole(1, 600_000),
-        "how long for a FOK or GTC order; 600,000 at most",
+        "how long for a FOK or GTC order",
     )
     .default("5000")
     .variables(&["BROKER_TIMEOUT_FOK_GTC_MS"])

@@ -2,9 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use consign_kernel::{
-    Error, LEASE_MESSAGES_MAX, OnDead, OnUncertain, QueuePolicy, Result, RetrySchedule,
-};
+use consign_kernel::{Error, OnDead, OnUncertain, QueuePolicy, Result, RetrySchedule};
 pub use consign_redact::Secret;
 use consign_worker::{QueueWork, Sink};
 use serde::{Deserialize, Serialize};
@@ -13,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::{
     attempt::MISSING_RAIL_REFERENCE,
     rail::{HttpRail, Rail, Rails, SimulatedRail},
+    settings::PAYMENTS,
     stored::queue,
 };
 
@@ -56,10 +55,8 @@ pub enum OnFailed {
 
 /// All settings of the app.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct PaymentsOptions {
-    /// Whether this process dispatches payments.
-    pub enabled: bool,
     /// Maximum payments per claim.
     pub batch: u32,
     /// Lease time: without renewal for this long, another worker claims the payments. Workers
@@ -80,6 +77,7 @@ pub struct PaymentsOptions {
     /// Effect of a failed payment on the next ones of its participant.
     pub on_failed: OnFailed,
     /// The kind of rail.
+    #[serde(default)]
     pub rail: RailKind,
     /// Accepted payment types; any other fails.
     pub rail_types: Vec<String>,
@@ -110,34 +108,11 @@ pub struct PaymentsOptions {
 }
 
 impl Default for PaymentsOptions {
+    /// The declared defaults.
     fn default() -> Self {
-        let types = ["PAYMENT", "TRANSFER", "REFUND", "REVERSAL"];
-        Self {
-            enabled: true,
-            batch: 50,
-            lease_sec: 60,
-            concurrency: 10,
-            dispatch_timeout_sec: 30,
-            retry_ceiling: 20,
-            backoff_base_ms: 1_000,
-            backoff_max_ms: 60_000,
-            ordered_by: OrderedBy::Nothing,
-            on_failed: OnFailed::Continue,
-            rail: RailKind::Simulated,
-            rail_types: types.map(str::to_owned).to_vec(),
-            rail_url: None,
-            rail_status_url: None,
-            rail_token: None,
-            rail_token_file: None,
-            rail_signing_secret: None,
-            rail_signing_secret_file: None,
-            rail_key_header: "Idempotency-Key".to_owned(),
-            rail_ca_file: None,
-            amount_minor_max: 1_000_000_000_000,
-            request_bytes_max: 64 * 1024,
-            tenant_required: true,
-            watch_interval_sec: 900,
-        }
+        PAYMENTS
+            .options(Value::Null)
+            .expect("invariant: every setting that must be set has a default")
     }
 }
 
@@ -158,33 +133,7 @@ impl PaymentsOptions {
 
     /// Validates each value and their combinations; the error names the setting.
     pub fn validate(&self) -> Result<()> {
-        let ranges = [
-            ("batch", self.batch.into(), 1, LEASE_MESSAGES_MAX.into()),
-            ("lease_sec", self.lease_sec, 1, 3_600),
-            ("concurrency", self.concurrency.into(), 1, 1_000),
-            ("dispatch_timeout_sec", self.dispatch_timeout_sec, 1, 3_600),
-            ("retry_ceiling", self.retry_ceiling.into(), 1, 1_000),
-            ("backoff_base_ms", self.backoff_base_ms, 1_000, 86_400_000),
-            ("backoff_max_ms", self.backoff_max_ms, 1_000, 86_400_000),
-            (
-                "amount_minor_max",
-                self.amount_minor_max,
-                1,
-                i64::MAX as u64,
-            ),
-            (
-                "request_bytes_max",
-                self.request_bytes_max as u64,
-                1_024,
-                1 << 20,
-            ),
-            ("watch_interval_sec", self.watch_interval_sec, 1, 86_400),
-        ];
-        for (key, value, least, most) in ranges {
-            if !(least..=most).contains(&value) {
-                return Err(refuse(key, format!("must be {least} to {most}")));
-            }
-        }
+        PAYMENTS.check(self)?;
         if self.backoff_base_ms > self.backoff_max_ms {
             return Err(refuse("backoff_base_ms", "must not exceed backoff_max_ms"));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use consign_kernel::{Error, Payload, Result};
+use consign_kernel::{Error, Payload, Result, hex};
 use consign_worker::failpoint::failpoint;
 use metrics::counter;
 use ring::digest::{SHA256, digest};
@@ -165,8 +165,7 @@ impl PaymentService {
 /// `sha256:` and the digest of the payload's canonical text, computed here, not the caller's.
 pub fn payload_hash(payload: &Payload) -> String {
     let digest = digest(&SHA256, payload.as_str().as_bytes());
-    let hex: String = digest.as_ref().iter().map(|b| format!("{b:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", hex(digest.as_ref()))
 }
 
 fn refusal(status: u16, code: &str, why: &str) -> Answer {

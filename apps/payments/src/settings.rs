@@ -1,6 +1,7 @@
 //! The settings of payments: one declaration each.
 
 use consign_app::config::{DAY_MS, Kind, Section, Setting};
+use consign_kernel::LEASE_MESSAGES_MAX;
 
 /// The table of settings.
 pub(crate) static PAYMENTS: Section = Section {
@@ -106,7 +107,7 @@ static PAYMENTS_SETTINGS: &[Setting] = &[
     .policy(&["concurrency"]),
     Setting::new(
         "payments.batch",
-        Kind::Whole(1, 1_000),
+        Kind::Whole(1, LEASE_MESSAGES_MAX as u64),
         "most payments of one claim",
     )
     .default("50"),
@@ -143,7 +144,7 @@ static PAYMENTS_SETTINGS: &[Setting] = &[
         "payments.on_failed",
         Kind::Word(&["continue", "block"]),
         "what a failed payment does to the next ones of its participant, if they are ordered: \
-         `continue`, `block`",
+         they go on, or wait until it is requeued",
     )
     .default("\"continue\"")
     .policy(&["on_dead"]),

@@ -6,6 +6,7 @@
 mod environment;
 mod file;
 mod kind;
+mod options;
 mod origin;
 mod path;
 mod print;

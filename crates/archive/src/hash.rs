@@ -2,11 +2,8 @@
 
 use std::io::{self, Read, Write};
 
+use consign_kernel::hex;
 use ring::digest::{Context, SHA256};
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// Length and SHA-256 of a stream of bytes.
 #[derive(Clone)]

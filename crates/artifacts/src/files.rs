@@ -289,7 +289,8 @@ fn random_name() -> String {
     hex(&bytes)
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -3,4 +3,4 @@
 mod files;
 pub mod uri;
 
-pub use files::{ArtifactError, Artifacts, Draft, sha256_of};
+pub use files::{ArtifactError, Artifacts, Draft, hex, sha256_of};

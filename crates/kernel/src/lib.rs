@@ -6,6 +6,7 @@ mod erasure;
 mod error;
 mod growth;
 mod heartbeat;
+mod hex;
 mod late;
 mod layer;
 mod lease;
@@ -40,6 +41,7 @@ pub use heartbeat::{
     HEARTBEAT_QUEUES_MAX, Heartbeat, OutcomeCounts, PROCESSES_KEPT, Process, QueueMinutes,
     QueueStats, STATS_RETENTION, STATS_STEP_MAX,
 };
+pub use hex::hex;
 pub use late::LateResult;
 pub use layer::{Layer, LayeredStore};
 pub use lease::{

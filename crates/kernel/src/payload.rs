@@ -31,7 +31,7 @@ pub use self::{
     exact::exact_value,
     value::{exact_headers, stored_result},
 };
-use crate::PAYLOAD_BYTES_MAX;
+use crate::{PAYLOAD_BYTES_MAX, hex};
 
 /// What a message delivers: a JSON document as its canonical text.
 ///
@@ -127,8 +127,7 @@ impl Payload {
 
     /// The digest in lower-case hex.
     pub fn digest_hex(&self) -> String {
-        let bytes = self.digest();
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.digest())
     }
 
     /// A text that is the same for all payloads that are equal: without the zeros that end a

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-pub use claim::{claimable, fitting};
+pub use claim::{Room, Share, claimable};
 pub use enqueue::{Duplicate, KeyHolder, batches, duplicates, ids, key_conflict};
 pub use erase::ErasureCandidate;
 pub use groups::{Promotion, group_moves_on, next_head};

@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use consign_kernel::hex;
 use consign_redact::Secret;
 use ring::{
     digest::{SHA256, digest},
@@ -159,10 +160,6 @@ impl fmt::Debug for TokenHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

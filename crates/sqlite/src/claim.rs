@@ -7,7 +7,7 @@ use consign_failpoint::kill_at;
 use consign_kernel::{
     BeginAnswer, Claim, ClaimedMessage, Claims, Expiry, Fence, Lease, Message, MessageId,
     QueueName, ReleaseAnswer, RenewAnswer, Token,
-    plan::{claimable, fitting, not_in_lease},
+    plan::{Room, Share, claimable, not_in_lease},
     validate_ttl,
 };
 use serde_json::value::RawValue;
@@ -222,44 +222,35 @@ impl Work<'_> {
                 batches.push(batch);
             }
         }
-        self.take(batches, limit, bytes_max).await
+        self.take(batches, Room::new(claim.limit, bytes_max)).await
     }
 
-    /// Takes `limit` entries of `bytes_max` out of these batches, but one at least; those it empties are
-    /// left to be removed.
-    async fn take(
-        &mut self,
-        batches: Vec<Batch>,
-        limit: usize,
-        bytes_max: u64,
-    ) -> Result<ClaimedEntries> {
+    /// Takes entries out of these batches while there is room; those it empties are left to be removed.
+    /// Sizes of messages are read only where a batch as a whole does not fit.
+    async fn take(&mut self, batches: Vec<Batch>, mut room: Room) -> Result<ClaimedEntries> {
         let mut taken = ClaimedEntries::default();
-        let mut bytes_left = bytes_max;
         for mut batch in batches {
-            let room = batch.entries.len().min(limit - taken.entries.len());
-            if room == 0 {
-                break;
-            }
-            let fits = if batch.bytes <= bytes_left {
-                bytes_left -= batch.bytes;
-                room
-            } else {
-                let sizes = self.sizes(&batch.entries[..room]).await?;
-                let fits = fitting(sizes, bytes_left, taken.entries.is_empty());
-                bytes_left = 0;
-                fits
+            let length = batch.entries.len();
+            let share = match room.take_by_total(length, batch.bytes) {
+                Some(share) => share,
+                None => {
+                    let sizes = self.sizes(&batch.entries[..room.at_most(length)]).await?;
+                    room.take_by_sizes(length, sizes)
+                }
             };
-            if fits == 0 {
-                break;
-            }
-            taken.batches += 1;
-            if fits == batch.entries.len() {
-                taken.entries.append(&mut batch.entries);
-                taken.emptied.push(batch.batch);
-            } else {
-                taken.entries.extend(batch.entries.drain(..fits));
-                self.shrink_batch(batch.batch, &batch.entries).await?;
-                break;
+            match share {
+                Share::Whole => {
+                    taken.batches += 1;
+                    taken.entries.append(&mut batch.entries);
+                    taken.emptied.push(batch.batch);
+                }
+                Share::Part(count) => {
+                    taken.batches += 1;
+                    taken.entries.extend(batch.entries.drain(..count));
+                    self.shrink_batch(batch.batch, &batch.entries).await?;
+                    break;
+                }
+                Share::Nothing => break,
             }
         }
         Ok(taken)

@@ -1,16 +1,15 @@
 //! What an app adds to a store: tables of its own, and hooks.
 //!
 //! A hook runs inside the engine's transaction when messages of its queue change state. What it writes
-//! is committed with that change or not at all; a hook that fails fails the operation. What can be
-//! rejected is rejected by the `check` functions, before the first write.
+//! is committed with that change or not at all; a hook that fails fails the operation.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use async_trait::async_trait;
 use consign_kernel::{
     Error, Message, MessageId, Migration, NewMessage, QueueName, QueuePolicy, Report, Resolution,
     Token, migration_order,
-    plan::{DeadEntry, NewAttempt},
+    plan::{LeasePlan, OperatorMove},
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -21,6 +20,7 @@ use crate::{
     error::Result,
     job::Work,
     migrate::ENGINE_MIGRATIONS,
+    read::MessageState,
     rows::{self, LeaseRow},
 };
 
@@ -52,24 +52,24 @@ pub trait Component: fmt::Debug + Send + Sync {
     }
 }
 
-/// What an app does when messages of its queue change state.
+/// What an app does at the events of its queue, which have the same names in PostgreSQL. Each is called
+/// once per operation, with all messages of the queue that it concerns. Defaults do nothing.
+///
+/// The first four come before the first write, and may reject the operation.
 #[async_trait]
 pub trait Hook: fmt::Debug + Send + Sync {
     /// The queue it belongs to.
     fn queue(&self) -> &'static str;
 
-    /// Rejects a message that producers may not enqueue, before any key is looked up.
-    fn check_enqueue(&self, _message: &NewMessage) -> consign_kernel::Result<()> {
+    /// Completes a policy of its queue, or rejects one that the queue cannot have.
+    fn policy(&self, _policy: &mut QueuePolicy) -> consign_kernel::Result<()> {
         Ok(())
     }
 
-    /// Rejects a policy that its queue cannot have.
-    fn check_policy(&self, _policy: &QueuePolicy) -> consign_kernel::Result<()> {
+    /// Rejects messages that producers may not enqueue, before any key is looked up.
+    fn check(&self, _messages: &[&NewMessage]) -> consign_kernel::Result<()> {
         Ok(())
     }
-
-    /// Adds what every policy of its queue has.
-    fn complete_policy(&self, _policy: &mut QueuePolicy) {}
 
     /// Rejects reports that its queue cannot settle with.
     fn check_reports(&self, _reports: &[&Report]) -> consign_kernel::Result<()> {
@@ -86,28 +86,43 @@ pub trait Hook: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Attempts under this lease were recorded.
+    /// Messages were enqueued, without those whose key was taken.
+    async fn enqueued(&self, _work: &mut Work<'_>, _ids: &[MessageId]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Attempts were recorded under this lease, also by an operator's resolution.
     async fn settled(
         &self,
         _work: &mut Work<'_>,
         _lease: &LeaseRow,
-        _attempts: &[NewAttempt],
+        _plan: &LeasePlan,
     ) -> Result<()> {
         Ok(())
     }
 
-    /// Messages of this lease are dead from here on.
-    async fn died(
+    /// The lease expired or was ended.
+    async fn expired(
         &self,
         _work: &mut Work<'_>,
         _lease: &LeaseRow,
-        _dead: &[DeadEntry],
+        _plan: &LeasePlan,
     ) -> Result<()> {
         Ok(())
     }
 
-    /// Dead messages were put back.
-    async fn requeued(&self, _work: &mut Work<'_>, _ids: &[MessageId]) -> Result<()> {
+    /// An operator requeued, held or unheld messages.
+    async fn moved(
+        &self,
+        _work: &mut Work<'_>,
+        _ids: &[MessageId],
+        _action: OperatorMove,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// Results of this token were recorded after its lease had ended.
+    async fn late(&self, _work: &mut Work<'_>, _ids: &[MessageId], _token: Token) -> Result<()> {
         Ok(())
     }
 
@@ -129,11 +144,6 @@ pub trait Hook: fmt::Debug + Send + Sync {
 
     /// Keys of messages that have left were forgotten.
     async fn forgotten(&self, _work: &mut Work<'_>, _ids: &[MessageId]) -> Result<()> {
-        Ok(())
-    }
-
-    /// Results of this token were recorded after its lease had ended. The messages may be of any queue.
-    async fn late(&self, _work: &mut Work<'_>, _ids: &[MessageId], _token: Token) -> Result<()> {
         Ok(())
     }
 }
@@ -184,5 +194,21 @@ impl Components {
     /// The hook of a queue.
     pub(crate) fn hook_of(&self, queue: &QueueName) -> Option<&dyn Hook> {
         self.hooks().find(|hook| hook.queue() == queue.as_str())
+    }
+    /// The hooks of the queues that these messages are in, each with its messages.
+    pub(crate) fn hooks_among(
+        &self,
+        found: &HashMap<MessageId, MessageState>,
+        ids: &[MessageId],
+    ) -> Vec<(&dyn Hook, Vec<MessageId>)> {
+        let own = |hook: &dyn Hook| {
+            let is_own = |id: &&MessageId| {
+                let state = found.get(*id);
+                state.is_some_and(|state| state.queue.as_str() == hook.queue())
+            };
+            ids.iter().filter(is_own).copied().collect::<Vec<_>>()
+        };
+        let hooks = self.hooks().map(|hook| (hook, own(hook)));
+        hooks.filter(|(_, ids)| !ids.is_empty()).collect()
     }
 }

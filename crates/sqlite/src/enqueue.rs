@@ -49,9 +49,11 @@ impl Work<'_> {
     /// Enqueues all messages or none, as producers do.
     pub async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Receipt>> {
         // Before any key is looked up: producers must not learn which keys of an app are taken.
-        for message in messages {
-            if let Some(hook) = self.components.hook_of(&message.queue) {
-                hook.check_enqueue(message)?;
+        for hook in self.components.hooks() {
+            let is_own = |message: &&NewMessage| message.queue.as_str() == hook.queue();
+            let own: Vec<&NewMessage> = messages.iter().filter(is_own).collect();
+            if !own.is_empty() {
+                hook.check(&own)?;
             }
         }
         let plan = self.plan(messages, true).await?;
@@ -125,6 +127,18 @@ impl Work<'_> {
         } = plan;
         self.write_messages(messages, &duplicates, &ids).await?;
         let waiting = self.place(messages, &duplicates, &ids, &policies).await?;
+        for queue in policies.keys() {
+            if let Some(hook) = self.components.hook_of(queue) {
+                let rows = messages.iter().zip(&duplicates).zip(&ids);
+                let new = rows.filter(|((message, duplicate), _)| {
+                    message.queue == *queue && matches!(duplicate, Duplicate::None)
+                });
+                let new: Vec<MessageId> = new.map(|(_, id)| *id).collect();
+                if !new.is_empty() {
+                    hook.enqueued(self, &new).await?;
+                }
+            }
+        }
         self.answer(&duplicates, &ids, &waiting).await
     }
 

@@ -94,6 +94,10 @@ impl Work<'_> {
         self.append_attempts(&lease, &plan.attempts, nothing)
             .await?;
         self.wake(&lease.queue, &lease.policy);
-        self.apply_lease_plan(&lease, plan).await
+        self.apply_lease_plan(&lease, &plan).await?;
+        if let Some(hook) = self.components.hook_of(&lease.queue) {
+            hook.expired(self, &lease, &plan).await?;
+        }
+        Ok(())
     }
 }

@@ -35,8 +35,8 @@ impl Work<'_> {
             .execute(&mut *self.connection)
             .await?;
         let kept = self.late_kept(&ids, token, None).await?;
-        for hook in self.components.hooks() {
-            hook.late(self, &kept, token).await?;
+        for (hook, ids) in self.components.hooks_among(&found, &kept) {
+            hook.late(self, &ids, token).await?;
         }
         Ok(kept)
     }

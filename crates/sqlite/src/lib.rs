@@ -36,7 +36,7 @@ pub use store::SqliteStore;
 /// What an app's own tables are read and written with, in the engine's transactions.
 pub mod extension {
     pub use consign_failpoint::kill_at;
-    pub use consign_kernel::plan::{DeadEntry, NewAttempt};
+    pub use consign_kernel::plan::{DeadEntry, LeasePlan, NewAttempt, OperatorMove};
 
     pub use crate::{
         doctor::{Report as Findings, SHOWN_MAX},

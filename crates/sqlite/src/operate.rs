@@ -106,9 +106,9 @@ impl Work<'_> {
                 gone.entry(queue).or_default().revived += 1;
             }
             self.count_gone(&gone).await?;
-            self.call_requeued(&found, &moving).await?;
         }
         let waiting = self.back_in_line(&found, &entries, &policies).await?;
+        self.call_moved(&found, &moving, kind).await?;
         let answer = |id: &MessageId| {
             let state = if waiting.contains(id) {
                 StateKind::Waiting
@@ -121,18 +121,15 @@ impl Work<'_> {
         Ok(ids.iter().map(answer).collect())
     }
 
-    /// Calls the hooks of the queues that these messages were put back into.
-    async fn call_requeued(
+    /// Calls the hooks of the queues that these messages are in.
+    async fn call_moved(
         &mut self,
         found: &HashMap<MessageId, MessageState>,
-        moving: &[MessageId],
+        moved: &[MessageId],
+        action: OperatorMove,
     ) -> Result<()> {
-        for hook in self.components.hooks() {
-            let is_its = |id: &&MessageId| found[id].queue.as_str() == hook.queue();
-            let ids: Vec<MessageId> = moving.iter().filter(is_its).copied().collect();
-            if !ids.is_empty() {
-                hook.requeued(self, &ids).await?;
-            }
+        for (hook, ids) in self.components.hooks_among(found, moved) {
+            hook.moved(self, &ids, action).await?;
         }
         Ok(())
     }
@@ -235,11 +232,13 @@ impl Work<'_> {
         };
         let held_rows: Vec<_> = entries.iter().map(held_rows).collect();
         self.put_in_held(&held_rows, &by.reason).await?;
+        let moving: Vec<MessageId> = moving.into_iter().collect();
         let actions: Vec<_> = moving
             .iter()
             .map(|id| (Some(&found[id].queue), Some(*id)))
             .collect();
         self.record_actions(by, "hold", &actions).await?;
+        self.call_moved(&found, &moving, OperatorMove::Hold).await?;
         let answer = |id: &MessageId| {
             let state = StateKind::Held;
             let answer = refusal(id).unwrap_or(Move::Moved { state });

@@ -85,8 +85,7 @@ impl Work<'_> {
             .await?;
         self.components.check_app(name.as_str(), app.as_deref())?;
         if let Some(hook) = self.components.hook_of(name) {
-            hook.check_policy(&policy)?;
-            hook.complete_policy(&mut policy);
+            hook.policy(&mut policy)?;
         }
         policy.validate()?;
         if let Some(queue) = queue(self.connection, name).await?

@@ -1,9 +1,6 @@
 //! Settling: outcomes under a live lease, fenced.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use consign_failpoint::kill_at;
@@ -120,15 +117,15 @@ impl Work<'_> {
         rest.entries.retain(|entry| !settled.contains(&entry.id));
         rest.begun.retain(|id| !settled.contains(id));
         self.append_attempts(&lease, &plan.attempts, rest).await?;
-        if let Some(hook) = self.components.hook_of(&lease.queue) {
-            hook.settled(self, &lease, &plan.attempts).await?;
-        }
         let answer = |attempt: &NewAttempt| (attempt.entry.id, attempt.recorded());
         let answers = plan.attempts.iter().map(answer).collect();
         if !plan.ready.is_empty() {
             self.wake(&lease.queue, &lease.policy);
         }
-        self.apply_lease_plan(&lease, plan).await?;
+        self.apply_lease_plan(&lease, &plan).await?;
+        if let Some(hook) = self.components.hook_of(&lease.queue) {
+            hook.settled(self, &lease, &plan).await?;
+        }
         Ok(answers)
     }
 
@@ -137,7 +134,7 @@ impl Work<'_> {
     pub(crate) async fn apply_lease_plan(
         &mut self,
         lease: &LeaseRow,
-        plan: LeasePlan,
+        plan: &LeasePlan,
     ) -> Result<()> {
         let LeasePlan {
             ready,
@@ -158,24 +155,21 @@ impl Work<'_> {
         self.make_ready(&batches).await?;
         if !dead.is_empty() {
             sqlx::query(sql!("dead_append"))
-                .bind(rows::json(&dead))
+                .bind(rows::json(dead))
                 .bind(lease.queue.as_str())
                 .bind(rows::micros(self.now))
                 .execute(&mut *self.connection)
                 .await?;
-            if let Some(hook) = self.components.hook_of(&lease.queue) {
-                hook.died(self, lease, &dead).await?;
-            }
         }
-        let mut by_reason: BTreeMap<Cow<'static, str>, Vec<_>> = BTreeMap::new();
+        let mut by_reason: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for (entry, reason) in held {
             let held_rows = by_reason.entry(reason).or_default();
-            held_rows.push((&lease.queue, entry, None));
+            held_rows.push((&lease.queue, *entry, None));
         }
         for (reason, held_rows) in by_reason {
-            self.put_in_held(&held_rows, &reason).await?;
+            self.put_in_held(&held_rows, reason).await?;
         }
-        self.promote_after(&lease.queue, &lease.policy, &finished)
+        self.promote_after(&lease.queue, &lease.policy, finished)
             .await
     }
 

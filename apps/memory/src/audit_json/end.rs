@@ -1,11 +1,11 @@
 //! How a pending audit ends, and the merge of that into its document.
 
-use consign_kernel::MessageId;
+use consign_kernel::{MessageId, Result};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{AuditFacts, decision, micros_text, shown_error};
-use crate::{Action, AuditEnd, AuditStatus, BackendError};
+use crate::{Action, AuditEnd, AuditStatus, BackendError, ReconcileReport};
 
 /// In `extra`: the memory server may have a memory that the audit does not record as stored. The next
 /// writer asks the server before it stores.
@@ -117,6 +117,25 @@ impl AuditEnd {
             action: Some(Action::Reject),
             reason: Some(format!("memory_delete:{}", error.word())),
             patch: json!({"extra": extra}),
+        }
+    }
+
+    /// An operator's reconciliation is over.
+    pub(crate) fn reconciled(outcome: &Result<ReconcileReport>) -> Self {
+        match outcome {
+            Ok(report) => {
+                let fixed = report.details.iter().filter(|detail| detail.fixed);
+                Self::succeeded(json!({"reconciled": {
+                    "scanned": report.total_scanned, "found": report.details.len(),
+                    "fixed": fixed.count(),
+                }}))
+            }
+            Err(error) => Self {
+                status: AuditStatus::Failed,
+                action: None,
+                reason: None,
+                patch: json!({"reconciled": {"error": shown_error(&error.to_string())}}),
+            },
         }
     }
 

@@ -1,5 +1,6 @@
 //! The rows of a server: what is sent, and what is read back.
 
+use consign_kernel::hex;
 use jiff::Timestamp;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Map, Value, json};
@@ -15,7 +16,7 @@ pub(super) fn random_words(words: usize) -> String {
         let mut bytes = [0; 16];
         let filled = SystemRandom::new().fill(&mut bytes);
         filled.expect("invariant: the system has random numbers");
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&bytes)
     };
     (0..words).map(word).collect::<Vec<String>>().join(" ")
 }

@@ -95,7 +95,7 @@ fn names_of_settings_are_those_of_the_documents() {
         "project_key": "p", "openmemory_dialect": "js_head", "unknown_actor_policy": "auto_create",
         "backend": "openmemory", "openmemory_base_url": "http://h", "skip_reconcile": true,
     });
-    let options: MemoryOptions = serde_json::from_value(document).unwrap();
+    let options: MemoryOptions = MEMORY.options(document).unwrap();
     assert_eq!(options.team_space(), "team:p");
     assert_eq!(options.openmemory_dialect, Dialect::JsHead);
     assert_eq!(options.unknown_actor_policy, UnknownActorPolicy::AutoCreate);
@@ -104,5 +104,5 @@ fn names_of_settings_are_those_of_the_documents() {
         ["reconcile"]
     );
     let stranger = serde_json::json!({"skip_everything": true});
-    assert!(serde_json::from_value::<MemoryOptions>(stranger).is_err());
+    assert!(MEMORY.options::<MemoryOptions>(stranger).is_err());
 }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{Error, Result};
+use consign_kernel::{Error, Result, hex};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -406,6 +406,5 @@ fn new_holder() -> String {
     let mut bytes = [0; 8];
     let filled = SystemRandom::new().fill(&mut bytes);
     filled.expect("invariant: the system has random numbers");
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{digits}", std::process::id())
+    format!("{}-{}", std::process::id(), hex(&bytes))
 }

@@ -1,20 +1,16 @@
 //! Settings of orders in types.
 
 use consign_app::config::{Config, KeyPath, Layer, Origin, Problem};
-use serde_json::Value;
 
-use crate::{OrdersOptions, QUEUE};
+use crate::{OrdersOptions, QUEUE, settings::ORDERS};
 
 /// A variable that other programs use for message brokers.
 const STRAY: &str = "BROKER_URL";
 
 /// The validated options.
 pub(super) fn read(config: &Config) -> Result<OrdersOptions, Problem> {
-    let mut table = config.tree(QUEUE);
-    if let Value::Object(table) = &mut table {
-        table.remove("enabled");
-    }
-    let options: OrdersOptions = serde_json::from_value(table)
+    let options: OrdersOptions = ORDERS
+        .options(config.tree(QUEUE))
         .map_err(|error| config.problem(KeyPath::of(QUEUE), error.to_string()))?;
     options
         .validate()

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 fn options(changes: serde_json::Value) -> OrdersOptions {
-    serde_json::from_value(changes).unwrap()
+    ORDERS.options(changes).unwrap()
 }
 
 fn http(changes: serde_json::Value) -> OrdersOptions {
@@ -76,6 +76,7 @@ fn rejects_invalid_settings_by_name() {
     let table = [
         (json!({"outbox_concurrency": 0}), "outbox_concurrency"),
         (json!({"outbox_batch": 0}), "outbox_batch"),
+        (json!({"outbox_batch": 1_001}), "outbox_batch"),
         (json!({"outbox_max_attempts": 0}), "outbox_max_attempts"),
         (
             json!({"outbox_lock_lease_sec": 0.1}),
@@ -124,7 +125,11 @@ fn rejects_invalid_settings_by_name() {
         let validated = options(accepted.clone()).validate();
         assert!(validated.is_ok(), "{accepted}: {validated:?}");
     }
-    assert!(serde_json::from_value::<OrdersOptions>(json!({"outbox_batches": 1})).is_err());
+    assert!(
+        ORDERS
+            .options::<OrdersOptions>(json!({"outbox_batches": 1}))
+            .is_err()
+    );
 }
 
 #[test]

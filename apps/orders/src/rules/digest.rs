@@ -1,7 +1,6 @@
 //! Digests of requests and results.
 
-use std::fmt::Write;
-
+use consign_kernel::hex;
 use ring::digest::{SHA256, digest};
 
 use crate::{
@@ -62,11 +61,7 @@ fn stable(result: &ExecResult) -> Json {
 }
 
 fn sha256(text: &str) -> String {
-    let mut hex = String::from("sha256:");
-    for byte in digest(&SHA256, text.as_bytes()).as_ref() {
-        write!(hex, "{byte:02x}").expect("invariant: writing to a string does not fail");
-    }
-    hex
+    format!("sha256:{}", hex(digest(&SHA256, text.as_bytes()).as_ref()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Hashing of keys and masking of foreign text.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
+use consign_kernel::hex;
 use jiff::Timestamp;
 use ring::hmac;
 
@@ -44,11 +45,7 @@ impl KeyHash {
     }
 
     fn hex(&self, text: &str) -> String {
-        let mut hex = String::with_capacity(64);
-        for byte in hmac::sign(&self.0, text.as_bytes()).as_ref() {
-            write!(hex, "{byte:02x}").expect("invariant: writing to a string does not fail");
-        }
-        hex
+        hex(hmac::sign(&self.0, text.as_bytes()).as_ref())
     }
 }
 

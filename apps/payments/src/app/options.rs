@@ -6,7 +6,7 @@ use consign_app::config::{Config, KeyPath, Problem};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::{PaymentsOptions, QUEUE, RailKind};
+use crate::{PaymentsOptions, QUEUE, RailKind, settings::PAYMENTS};
 
 /// The settings of payments.
 #[derive(Clone, Debug)]
@@ -39,7 +39,8 @@ pub(super) fn read(config: &Config) -> Result<PaymentsSettings, Vec<Problem>> {
     };
     table.remove("tenants");
     let is_rail_set = table.contains_key("rail");
-    let options: PaymentsOptions = serde_json::from_value(Value::Object(table))
+    let options: PaymentsOptions = PAYMENTS
+        .options(Value::Object(table))
         .map_err(|error| vec![config.problem(KeyPath::of(QUEUE), error.to_string())])?;
     let mut problems = tenants(config).err().unwrap_or_default();
     if let Err(error) = options.validate() {

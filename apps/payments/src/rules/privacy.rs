@@ -1,6 +1,6 @@
 //! Masking of rail messages: bounded, one line, without account numbers, addresses and secrets.
 //!
-//! `consign.masked` does the same in PostgreSQL, step by step. [`VECTORS`] is used to test both.
+//! `consign.payment_masked` does the same in PostgreSQL, step by step. [`VECTORS`] is used to test both.
 
 use std::sync::LazyLock;
 

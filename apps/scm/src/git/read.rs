@@ -3,6 +3,7 @@
 
 use std::process::Stdio;
 
+use consign_artifacts::hex;
 use ring::digest::{Context, SHA256};
 use serde_json::{Value, json};
 use tokio::{
@@ -280,8 +281,4 @@ fn record(
         bulk_reason: derive::bulk_reason_of_lines(numbers.additions, numbers.deletions),
         meta_json: meta,
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,6 +1,6 @@
 //! Parser for `svn log --xml --verbose`.
 
-use consign_artifacts::sha256_of;
+use consign_artifacts::{hex, sha256_of};
 use ring::digest::{Context, SHA256};
 use serde_json::{Value, json};
 
@@ -165,8 +165,7 @@ impl Draft {
 
     fn finish(self, uuid: &str) -> NewRevision {
         let paths_digest = self.paths_digest.finish();
-        let hex = |byte: &u8| format!("{byte:02x}");
-        let paths_sha256: String = paths_digest.as_ref().iter().map(hex).collect();
+        let paths_sha256 = hex(paths_digest.as_ref());
         // In alphabetical order, so that the same record gives the same text.
         let record = json!({
             "author": self.author, "date": self.date, "message": self.message,

@@ -11,7 +11,7 @@ use crate::{
     AttemptOutcome, BeginAnswer, Claim, ClaimedMessage, Claims, Expiry, Fence, Lease, MessageId,
     Outcome, QueueName, ReferenceStore, ReleaseAnswer, RenewAnswer, Token,
     error::Result,
-    plan::{claimable, fitting, not_in_lease},
+    plan::{Room, Share, claimable, not_in_lease},
     queue::validate_ttl,
 };
 
@@ -96,24 +96,25 @@ impl Reference {
 
     /// Takes the oldest due entries out of their batches, the last one split to respect the limits.
     fn take_due(&mut self, now: Timestamp, claim: &Claim, bytes_max: u64) -> Vec<Entry> {
-        let limit = claim.limit as usize;
         let due = self.ready.keys();
         let due = due.filter(|key| key.queue == claim.queue && key.due_at <= now);
         let due: Vec<BatchKey> = claimable(due.cloned().collect(), |key| self.ready[key].isolated);
-        let mut bytes_left = bytes_max;
+        let mut room = Room::new(claim.limit, bytes_max);
         let mut taken = Vec::new();
         for key in due {
             let batch = self.ready.get_mut(&key).expect("invariant: just listed");
-            let room = batch.entries.len().min(limit - taken.len());
             let size = |entry: &Entry| self.messages[&entry.id].bytes() as u64;
-            let sizes: Vec<u64> = batch.entries[..room].iter().map(size).collect();
-            let count = fitting(sizes.iter().copied(), bytes_left, taken.is_empty());
-            bytes_left = bytes_left.saturating_sub(sizes[..count].iter().sum());
-            taken.extend(batch.entries.drain(..count));
-            if !batch.entries.is_empty() {
-                break;
+            match room.take_by_sizes(batch.entries.len(), batch.entries.iter().map(size)) {
+                Share::Whole => {
+                    taken.append(&mut batch.entries);
+                    self.ready.remove(&key);
+                }
+                Share::Part(count) => {
+                    taken.extend(batch.entries.drain(..count));
+                    break;
+                }
+                Share::Nothing => break,
             }
-            self.ready.remove(&key);
         }
         taken
     }

@@ -10,6 +10,7 @@ use crate::{advice::Login, harness::execute};
 
 const ORDERS: Component = consign_orders::store::POSTGRES_COMPONENT;
 const MEMORY: Component = consign_memory::store::POSTGRES_COMPONENT;
+const PAYMENTS: Component = consign_payments::store::POSTGRES_COMPONENT;
 const SCM: Component = consign_scm_app::POSTGRES_COMPONENT;
 
 /// Every column, function with its body, trigger and right, one line each.
@@ -117,7 +118,7 @@ async fn an_app_adds_only_its_own_in_any_order() {
     let at_once = empty().await;
     install(&at_once, &[]).await;
     let engine = objects(&at_once).await;
-    install(&at_once, &[SCM, ORDERS, MEMORY]).await;
+    install(&at_once, &[SCM, PAYMENTS, ORDERS, MEMORY]).await;
     let all = objects(&at_once).await;
     let changed: Vec<_> = engine.difference(&all).collect();
     assert_eq!(
@@ -136,10 +137,12 @@ async fn an_app_adds_only_its_own_in_any_order() {
             "an app has a trigger on {table}"
         );
     }
+    // Every app is once the first and once the last, but for scm, which needs memory.
     for order in [
-        [ORDERS, MEMORY, SCM],
-        [MEMORY, ORDERS, SCM],
-        [MEMORY, SCM, ORDERS],
+        [ORDERS, MEMORY, PAYMENTS, SCM],
+        [PAYMENTS, MEMORY, ORDERS, SCM],
+        [MEMORY, SCM, ORDERS, PAYMENTS],
+        [MEMORY, PAYMENTS, SCM, ORDERS],
     ] {
         let database = empty().await;
         install(&database, &[]).await;

@@ -6,6 +6,7 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
+use consign_kernel::hex;
 use ring::digest::{SHA256, digest};
 
 use crate::{
@@ -32,10 +33,7 @@ pub(super) static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
 impl Asset {
     fn new(ending: &str, kind: &'static str, text: &'static str) -> Self {
         let digest = digest(&SHA256, text.as_bytes());
-        let hash: String = digest.as_ref()[..8]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hash = hex(&digest.as_ref()[..8]);
         Self {
             path: format!("/ui/static/dashboard.{hash}.{ending}"),
             kind,

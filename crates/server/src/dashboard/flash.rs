@@ -8,9 +8,10 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::Response,
 };
+use consign_kernel::hex;
 use ring::hmac;
 
-use super::session::{Sessions, Visit, hex, unhex};
+use super::session::{Sessions, Visit, unhex};
 
 const SECONDS: i64 = 60;
 

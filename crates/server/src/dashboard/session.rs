@@ -5,6 +5,7 @@
 use std::{fmt, sync::Arc};
 
 use axum::http::{HeaderMap, header};
+use consign_kernel::hex;
 use jiff::Timestamp;
 use ring::{
     hmac,
@@ -388,10 +389,6 @@ fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h s
         .filter_map(|line| line.to_str().ok())
         .flat_map(|line| line.split(';'));
     pairs.filter_map(move |pair| pair.trim().strip_prefix(name.as_str())?.strip_prefix('='))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {

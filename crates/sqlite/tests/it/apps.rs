@@ -10,7 +10,7 @@ use consign_kernel::{
 };
 use consign_sqlite::{
     Clock, Component, Hook, SqliteOptions, SqliteStore,
-    extension::{NewAttempt, Result, Work, rows::LeaseRow, write},
+    extension::{LeasePlan, Result, Work, rows::LeaseRow, write},
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -47,9 +47,9 @@ impl Hook for Shop {
         &self,
         work: &mut Work<'_>,
         _lease: &LeaseRow,
-        attempts: &[NewAttempt],
+        plan: &LeasePlan,
     ) -> Result<()> {
-        for attempt in attempts {
+        for attempt in &plan.attempts {
             sqlx::query("INSERT INTO sent (id) VALUES (?1)")
                 .bind(attempt.entry.id.0)
                 .execute(&mut *work.connection)

@@ -11,6 +11,7 @@ mod enqueue_in;
 mod erase;
 mod failpoints;
 mod harness;
+mod hooks;
 mod limits;
 mod migrate;
 mod plans;

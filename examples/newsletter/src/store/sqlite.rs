@@ -7,7 +7,7 @@ use consign_kernel::{MessageId, Migration, migrations};
 use consign_sqlite::{
     Component, Hook, SqliteStore,
     extension::{
-        DeadEntry, Failure, Findings, NewAttempt, Result, Work, rows, rows::LeaseRow, snapshot,
+        Failure, Findings, LeasePlan, OperatorMove, Result, Work, rows, rows::LeaseRow, snapshot,
         write,
     },
 };
@@ -72,16 +72,26 @@ impl Hook for NewsletterComponent {
         &self,
         work: &mut Work<'_>,
         _lease: &LeaseRow,
-        attempts: &[NewAttempt],
+        plan: &LeasePlan,
     ) -> Result<()> {
-        refresh(work, attempts.iter().map(|attempt| &attempt.entry.id)).await
+        refresh(work, plan.attempts.iter().map(|attempt| &attempt.entry.id)).await
     }
 
-    async fn died(&self, work: &mut Work<'_>, _lease: &LeaseRow, dead: &[DeadEntry]) -> Result<()> {
-        refresh(work, dead.iter().map(|(id, ..)| id)).await
+    async fn expired(
+        &self,
+        work: &mut Work<'_>,
+        _lease: &LeaseRow,
+        plan: &LeasePlan,
+    ) -> Result<()> {
+        refresh(work, plan.attempts.iter().map(|attempt| &attempt.entry.id)).await
     }
 
-    async fn requeued(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
+    async fn moved(
+        &self,
+        work: &mut Work<'_>,
+        ids: &[MessageId],
+        _action: OperatorMove,
+    ) -> Result<()> {
         refresh(work, ids).await
     }
 }

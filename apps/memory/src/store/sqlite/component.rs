@@ -7,9 +7,7 @@ use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use super::{LogbookWork, doctor, outbox::check_memory, sql};
-use consign_sqlite::extension::{
-    DeadEntry, Findings as Report, NewAttempt, Result, Work, rows::LeaseRow,
-};
+use consign_sqlite::extension::{Findings as Report, LeasePlan, Result, Work, rows::LeaseRow};
 use consign_sqlite::{Component, Hook};
 
 const MIGRATIONS: &[Migration] = migrations!["memory";
@@ -47,21 +45,19 @@ impl Hook for MemoryComponent {
         QUEUE
     }
 
-    fn check_enqueue(&self, message: &NewMessage) -> consign_kernel::Result<()> {
-        check_memory(message)
+    fn check(&self, messages: &[&NewMessage]) -> consign_kernel::Result<()> {
+        messages.iter().copied().try_for_each(check_memory)
     }
 
-    async fn settled(
-        &self,
-        work: &mut Work<'_>,
-        lease: &LeaseRow,
-        attempts: &[NewAttempt],
-    ) -> Result<()> {
-        LogbookWork(work).audit_attempts(lease, attempts).await
+    async fn settled(&self, work: &mut Work<'_>, lease: &LeaseRow, plan: &LeasePlan) -> Result<()> {
+        let mut work = LogbookWork(work);
+        work.audit_attempts(lease, &plan.attempts).await?;
+        work.audit_dead(lease, &plan.dead).await
     }
 
-    async fn died(&self, work: &mut Work<'_>, lease: &LeaseRow, dead: &[DeadEntry]) -> Result<()> {
-        LogbookWork(work).audit_dead(lease, dead).await
+    /// An expiry that only puts memories back is not audited.
+    async fn expired(&self, work: &mut Work<'_>, lease: &LeaseRow, plan: &LeasePlan) -> Result<()> {
+        LogbookWork(work).audit_dead(lease, &plan.dead).await
     }
 
     async fn late(&self, work: &mut Work<'_>, ids: &[MessageId], token: Token) -> Result<()> {

@@ -11,7 +11,7 @@ use sqlx::Row;
 use super::outbox_event::{OutboxEvent, facts};
 use crate::store::sqlite::{LogbookWork, sql};
 use consign_sqlite::extension::{
-    Failure, NewAttempt, Result,
+    DeadEntry, Failure, NewAttempt, Result,
     rows::{self, LeaseRow},
 };
 
@@ -32,7 +32,7 @@ impl LogbookWork<'_, '_> {
     pub(in crate::store::sqlite) async fn audit_dead(
         &mut self,
         lease: &LeaseRow,
-        dead: &[(MessageId, u32, String, Option<String>)],
+        dead: &[DeadEntry],
     ) -> Result<()> {
         let events = dead.iter().map(|(id, attempt_no, code, detail)| OutboxEvent {
             id: *id,

@@ -8,8 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use consign_kernel::Result;
 use consign_sqlite::SqliteStore;
-use consign_sqlite::extension::{from_database, rows};
-use jiff::Timestamp;
+use consign_sqlite::extension::{from_database, rows, rows::later};
 
 use crate::store::sqlite::sql;
 use crate::{LockRenewal, NEXT_HOLDER_TTL, WriteLockStore};
@@ -68,8 +67,4 @@ impl WriteLockStore for SqliteStore {
             .map(drop)
             .map_err(|error| from_database("release the write lock", error))
     }
-}
-
-fn later(now: Timestamp, by: Duration) -> Timestamp {
-    now.checked_add(by).unwrap_or(Timestamp::MAX)
 }

@@ -9,7 +9,7 @@ use consign_kernel::{
 use consign_sqlite::{
     Component, Hook,
     extension::{
-        DeadEntry, Findings, NewAttempt, Result, Work,
+        DeadEntry, Findings, LeasePlan, NewAttempt, OperatorMove, Result, Work,
         rows::{self, LeaseRow},
     },
 };
@@ -82,13 +82,27 @@ impl Component for OrdersComponent {
     }
 }
 
+impl OrdersComponent {
+    /// Fails the orders of dead messages.
+    async fn fail(&self, work: &mut Work<'_>, dead: &[DeadEntry]) -> Result<()> {
+        if dead.is_empty() {
+            return Ok(());
+        }
+        sqlx::query(self.statements.died)
+            .bind(rows::id_array(dead.iter().map(|(id, ..)| id)))
+            .execute(&mut *work.connection)
+            .await?;
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl Hook for OrdersComponent {
     fn queue(&self) -> &'static str {
         QUEUE
     }
 
-    fn check_enqueue(&self, _message: &NewMessage) -> consign_kernel::Result<()> {
+    fn check(&self, _messages: &[&NewMessage]) -> consign_kernel::Result<()> {
         let why = "takes orders only. Use POST /do/order";
         Err(Error::invalid(format!("queue {QUEUE}"), why))
     }
@@ -109,26 +123,35 @@ impl Hook for OrdersComponent {
         &self,
         work: &mut Work<'_>,
         _lease: &LeaseRow,
-        attempts: &[NewAttempt],
+        plan: &LeasePlan,
     ) -> Result<()> {
-        let attempt = |attempt: &NewAttempt| (attempt.entry.id, attempt.entry.attempts + 1);
-        let attempts: Vec<_> = attempts.iter().map(attempt).collect();
+        let attempt = |attempt: &NewAttempt| (attempt.entry.id, attempt.attempt_no());
+        let attempts: Vec<_> = plan.attempts.iter().map(attempt).collect();
         sqlx::query(self.statements.settled)
             .bind(rows::json(&attempts))
             .execute(&mut *work.connection)
             .await?;
-        Ok(())
+        self.fail(work, &plan.dead).await
     }
 
-    async fn died(&self, work: &mut Work<'_>, _lease: &LeaseRow, dead: &[DeadEntry]) -> Result<()> {
-        sqlx::query(self.statements.died)
-            .bind(rows::id_array(dead.iter().map(|(id, ..)| id)))
-            .execute(&mut *work.connection)
-            .await?;
-        Ok(())
+    async fn expired(
+        &self,
+        work: &mut Work<'_>,
+        _lease: &LeaseRow,
+        plan: &LeasePlan,
+    ) -> Result<()> {
+        self.fail(work, &plan.dead).await
     }
 
-    async fn requeued(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
+    async fn moved(
+        &self,
+        work: &mut Work<'_>,
+        ids: &[MessageId],
+        action: OperatorMove,
+    ) -> Result<()> {
+        if action != OperatorMove::Requeue {
+            return Ok(());
+        }
         sqlx::query(self.statements.requeued)
             .bind(rows::id_array(ids))
             .bind(rows::micros(work.now))

@@ -50,26 +50,23 @@ impl Hook for PaymentsComponent {
         QUEUE
     }
 
-    fn check_enqueue(&self, _message: &NewMessage) -> consign_kernel::Result<()> {
+    fn check(&self, _messages: &[&NewMessage]) -> consign_kernel::Result<()> {
         let why = "takes payments only. Use POST /v1/payments";
         Err(Error::invalid(format!("queue {QUEUE}"), why))
     }
 
     /// A payment in doubt is probed or held, never resent automatically.
-    fn check_policy(&self, policy: &QueuePolicy) -> consign_kernel::Result<()> {
-        if policy.on_uncertain != OnUncertain::Resend {
-            return Ok(());
+    fn policy(&self, policy: &mut QueuePolicy) -> consign_kernel::Result<()> {
+        if policy.on_uncertain == OnUncertain::Resend {
+            let why = "must be probe or hold in queue payments";
+            return Err(Error::invalid("policy.on_uncertain", why));
         }
-        let why = "must be probe or hold in queue payments";
-        Err(Error::invalid("policy.on_uncertain", why))
-    }
-
-    fn complete_policy(&self, policy: &mut QueuePolicy) {
         policy.presume_begun = true;
         let missing = MISSING_RAIL_REFERENCE.to_owned();
         if !policy.hold_codes.contains(&missing) {
             policy.hold_codes.push(missing);
         }
+        Ok(())
     }
 
     fn check_reports(&self, reports: &[&kernel::Report]) -> consign_kernel::Result<()> {

@@ -143,7 +143,7 @@ async fn error_messages_are_bounded_and_masked() {
         .iter()
         .map(|(text, masked)| ((*text).to_owned(), (*masked).to_owned()));
     for (text, masked) in reported.chain(more) {
-        let row = sqlx::query("SELECT consign.masked($1), consign.masked_code($1)")
+        let row = sqlx::query("SELECT consign.payment_masked($1), consign.payment_masked_code($1)")
             .bind(&text)
             .fetch_one(&mut fixture.connection)
             .await

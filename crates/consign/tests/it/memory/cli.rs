@@ -240,7 +240,25 @@ async fn reconcile_reports_repairs_and_is_done() {
             (&json!(1), &json!(0))
         );
     }
-    let mended = consign.json(["reconcile", "--once"]);
+    let audits = || {
+        let report = consign.json(["report"]);
+        report["audit_stats"]["total"].as_u64().unwrap()
+    };
+    let before = audits();
+    let repair = [
+        "reconcile",
+        "--once",
+        "--actor",
+        "olga",
+        "--reason",
+        "after the outage",
+    ];
+    let mended = consign.json(repair);
+    assert_eq!(
+        audits(),
+        before + 2,
+        "the missing one, and the repair itself"
+    );
     assert_eq!(
         (&mended["sent_missing_audit"], &mended["sent_audit_fixed"]),
         (&json!(1), &json!(1))

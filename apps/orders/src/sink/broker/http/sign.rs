@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use consign_kernel::hex;
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderValue},
@@ -50,11 +51,7 @@ impl Signer {
         let (path, query) = (url.path(), url.query().unwrap_or_default());
         let (timestamp_ms, nonce) = at;
         let base = format!("{method}|{path}|{query}|{body}|{timestamp_ms}|{nonce}");
-        let tag = hmac::sign(&self.0, base.as_bytes());
-        tag.as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hex(hmac::sign(&self.0, base.as_bytes()).as_ref())
     }
 }
 

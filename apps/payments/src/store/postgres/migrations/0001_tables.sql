@@ -112,7 +112,7 @@ REVOKE ALL ON FUNCTION consign.payments_policy() FROM PUBLIC;
 
 -- An error message in one line, with secrets, mail addresses, account and card numbers masked but for their last digits.
 -- At most 500 characters. The same steps as `shown` in the crate for payments; a test compares the two.
-CREATE FUNCTION consign.masked(p_text text) RETURNS text
+CREATE FUNCTION consign.payment_masked(p_text text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
@@ -145,14 +145,14 @@ BEGIN
     p_text := btrim(regexp_replace(p_text, '[\u0001-\u0020\u007f-\u009f\u2028\u2029]+', ' ', 'g'), ' ');
     RETURN CASE WHEN length(p_text) > 500 THEN left(p_text, 499) || '…' ELSE p_text END;
 END $$;
-REVOKE ALL ON FUNCTION consign.masked(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.payment_masked(text) FROM PUBLIC;
 
 -- A code as it may be kept: masked like a message, at most 128 characters. What looks like a code is not
 -- searched.
-CREATE FUNCTION consign.masked_code(p_code text) RETURNS text
+CREATE FUNCTION consign.payment_masked_code(p_code text) RETURNS text
     LANGUAGE sql IMMUTABLE
-    RETURN CASE WHEN p_code ~ '^[A-Za-z_.-]{0,64}[0-9]{0,5}$' THEN p_code ELSE left(consign.masked(p_code), 128) END;
-REVOKE ALL ON FUNCTION consign.masked_code(text) FROM PUBLIC;
+    RETURN CASE WHEN p_code ~ '^[A-Za-z_.-]{0,64}[0-9]{0,5}$' THEN p_code ELSE left(consign.payment_masked(p_code), 128) END;
+REVOKE ALL ON FUNCTION consign.payment_masked_code(text) FROM PUBLIC;
 
 -- What the attempt of a person's resolution of a payment keeps. What was paid has a reference in the rail's
 -- books; what nobody knows stays held.

@@ -7,7 +7,7 @@ CREATE TYPE consign.completion AS (message_id bigint, outbox_id uuid, ord bigint
 CREATE FUNCTION consign.rail_result(p_rail_reference text, p_rail_code text, p_latency_ms bigint) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
     RETURN nullif(jsonb_strip_nulls(jsonb_build_object('rail_reference', CASE WHEN p_rail_reference ~ '\S' THEN p_rail_reference END,
-                                                       'rail_code', CASE WHEN p_rail_code ~ '\S' THEN consign.masked_code(p_rail_code) END,
+                                                       'rail_code', CASE WHEN p_rail_code ~ '\S' THEN consign.payment_masked_code(p_rail_code) END,
                                                        'latency_ms', CASE WHEN p_latency_ms < 0 THEN 0 ELSE p_latency_ms END)), '{}');
 REVOKE ALL ON FUNCTION consign.rail_result(text, text, bigint) FROM PUBLIC;
 
@@ -97,8 +97,8 @@ BEGIN
                      array_agg(CASE WHEN c.state = 'DISPATCHED' THEN CASE WHEN c.rail_reference ~ '\S' THEN NULL
                                                                           ELSE 'MISSING_RAIL_REFERENCE' END
                                     WHEN c.error_code = 'lease_expired' THEN 'reported_lease_expired'
-                                    ELSE consign.masked_code(c.error_code) END ORDER BY c.ord) AS codes,
-                     array_agg(consign.masked(c.error_message) ORDER BY c.ord) AS details,
+                                    ELSE consign.payment_masked_code(c.error_code) END ORDER BY c.ord) AS codes,
+                     array_agg(consign.payment_masked(c.error_message) ORDER BY c.ord) AS details,
                      array_agg(consign.rail_result(c.rail_reference, c.rail_code, c.latency_ms) ORDER BY c.ord) AS results,
                      -- NULL stays NULL: the queue's own schedule.
                      array_agg(CASE WHEN consign.exact(c.delay) < interval '1 second' THEN interval '1 second'
@@ -129,7 +129,7 @@ BEGIN
     v_nos := ARRAY(SELECT a + 1 FROM unnest(p_lease.attempts) a);
     INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at, detail, result)
         SELECT r.id, r.no, 'delivered', p_lease.owner, p_lease.fence, p_lease.token, p_lease.claimed_at,
-               greatest(p_now, p_lease.claimed_at), CASE WHEN r.message IS NOT NULL THEN consign.masked(r.message) END,
+               greatest(p_now, p_lease.claimed_at), CASE WHEN r.message IS NOT NULL THEN consign.payment_masked(r.message) END,
                consign.rail_result(r.reference, r.rail_code, r.latency)
             FROM unnest(p_ids, v_nos, p_rail_references, p_rail_codes, p_error_messages, p_latency_ms)
                 AS r (id, no, reference, rail_code, message, latency);
@@ -308,8 +308,8 @@ BEGIN
                          CASE WHEN consign.leaves_doubt(NULL, c.error_code, c.rail_code, false) THEN 'uncertain' ELSE 'retry' END
                      END ORDER BY c.ord) AS outcomes,
            array_agg(CASE WHEN c.state = 'DISPATCHED' THEN NULL WHEN c.error_code = 'lease_expired' THEN 'reported_lease_expired'
-                          ELSE consign.masked_code(c.error_code) END ORDER BY c.ord) AS codes,
-           array_agg(consign.masked(c.error_message) ORDER BY c.ord) AS details,
+                          ELSE consign.payment_masked_code(c.error_code) END ORDER BY c.ord) AS codes,
+           array_agg(consign.payment_masked(c.error_message) ORDER BY c.ord) AS details,
            array_agg(consign.rail_result(c.rail_reference, c.rail_code, c.latency_ms) ORDER BY c.ord) AS results
         INTO v_said FROM unnest(v_all) c
         WHERE c.message_id IS NOT NULL AND EXISTS (

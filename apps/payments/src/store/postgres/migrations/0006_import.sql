@@ -140,8 +140,8 @@ BEGIN
                coalesce(f.row->>'worker_id', 'import'), p_fence, p_token, coalesce(f.row->>'claimed_at', f.row->>'created_at')::timestamptz,
                greatest(f.at, (f.row->>'claimed_at')::timestamptz),
                CASE f.state WHEN 'DISPATCHED' THEN NULL WHEN 'ZOMBIE_REQUEUE' THEN 'lease_expired'
-                    ELSE consign.masked_code(f.row->>'error_code') END,
-               consign.masked(f.row->>'error_message'),
+                    ELSE consign.payment_masked_code(f.row->>'error_code') END,
+               consign.payment_masked(f.row->>'error_message'),
                CASE WHEN f.state = 'FAILED' AND f.is_unknown
                     THEN coalesce(f.result, '{}') || '{"may_have_begun": true}' ELSE f.result END,
                CASE WHEN f.state NOT IN ('DISPATCHED', 'FAILED') THEN f.at END
