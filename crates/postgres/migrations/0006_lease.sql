@@ -1,4 +1,7 @@
 -- Leases: claim, renew, release, begin, expire.
+--
+-- A claim: claim (SQL workers) and claim_packed (the Rust store) call lease_due, which inserts the lease and calls take_due,
+-- which takes messages out of batches and calls take_short_batches for the short ones.
 
 -- Ends one lease: appends an attempt for every message, and returns the messages to ready in two halves, each to be
 -- leased alone, so that a poison message is alone after log2(n) crashes. The loss counts as a try only for a message that

@@ -1,4 +1,7 @@
 //! Every code an answer of this API may carry, with its status. Codes are interface.
+//!
+//! Titles and remedies are here. The detail of an error of a store is in `kernel/src/error.rs`, of an
+//! answer in `routes/leases.rs` and `routes/messages.rs`. 409 is `CONFLICT`, 422 `UNPROCESSABLE_ENTITY`.
 
 use axum::http::StatusCode;
 
