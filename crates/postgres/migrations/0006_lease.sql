@@ -465,7 +465,7 @@ DECLARE
     v_lease consign.lease;
 BEGIN
     IF p_ttl IS NULL OR consign.exact(p_ttl) NOT BETWEEN interval '1 millisecond' AND interval '24 hours' THEN
-        RAISE EXCEPTION 'ttl: a lease lives from 1 ms to 24 h' USING ERRCODE = 'CN006';
+        RAISE EXCEPTION 'ttl: is %; must be 1 ms to 24 h', coalesce(p_ttl::text, 'null') USING ERRCODE = 'CN006';
     END IF;
     v_lease := consign.live_lease(p_token);
     PERFORM consign.require_ttl(v_lease.queue, (consign.known_queue(v_lease.queue)).policy, p_ttl);
