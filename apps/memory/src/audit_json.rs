@@ -9,7 +9,7 @@
 //!
 //! PostgreSQL builds two parts in SQL, because its hooks and reconciliation also serve workers that
 //! use nothing but SQL: the audits of the outbox (`logbook.write_outbox_audit`) and the merge of a
-//! patch (`governance.update_write_audit`). The cases `follow`, `reconcile`, `defer`, `audits`,
+//! patch (`governance.update_write_audit`). The cases `outcomes`, `reconcile`, `defer`, `audits`,
 //! `evidence` and `open` run on both stores and hold the two builders to one shape.
 
 mod end;

@@ -3,7 +3,6 @@
 mod app;
 pub mod audit_json;
 mod backend;
-pub mod backoff;
 mod caller;
 pub mod card;
 mod cli;

@@ -1,4 +1,4 @@
-//! The names of every metric the memory protocol emits. Names are API.
+//! The names of every metric of the app `memory`. Names are API.
 
 use consign_kernel::AttemptOutcome;
 use consign_worker::Verdict;
@@ -11,7 +11,7 @@ pub const CALLS_TOTAL: &str = "consign_memory_calls_total";
 pub const STORES_TOTAL: &str = "consign_memory_stores_total";
 /// Latency of `memory_store` by action.
 pub const STORE_SECONDS: &str = "consign_memory_store_seconds";
-/// Searches by source of the answer: backend, fallback, nobody.
+/// Searches by source of the answer: backend, fallback, none.
 pub const QUERIES_TOTAL: &str = "consign_memory_queries_total";
 /// Latency of the memory server by kind, operation and success.
 pub const BACKEND_SECONDS: &str = "consign_memory_backend_seconds";

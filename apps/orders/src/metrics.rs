@@ -1,6 +1,6 @@
-//! The names of every metric of the order protocol. Names are API.
+//! The names of every metric of the app `orders`. Names are API.
 //!
-//! The names of the protocol's document with underscores for dots and seconds for milliseconds. The
+//! The names of the specification with underscores for dots and seconds for milliseconds. The
 //! worker counts claims, attempts and lost leases for every queue.
 
 use std::time::Duration;

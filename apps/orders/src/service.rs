@@ -247,7 +247,7 @@ impl OrderService {
     /// The state of a key of this client.
     pub async fn look(&self, client: &Client, key: &str) -> Answer {
         let unknown = || {
-            let why = "there is no order with this key";
+            let why = "order with this key does not exist";
             Answer::refused(Reason::OrderUnknown, why, json!({ "idempotency_key": key }))
         };
         // An invalid key cannot be in the ledger.

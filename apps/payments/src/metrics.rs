@@ -1,4 +1,4 @@
-//! The names of every metric the payment protocol emits. Names are API.
+//! The names of every metric of the app `payments`. Names are API.
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram};
 

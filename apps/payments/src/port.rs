@@ -85,7 +85,7 @@ pub struct CompletionResult {
     /// State of that attempt; `Failed` where the ceiling was reached.
     pub state: AttemptState,
     /// State of the message now.
-    pub place: StateKind,
+    pub message_state: StateKind,
 }
 
 /// Result of recording completions.

@@ -84,7 +84,7 @@ impl PaymentService {
             Err(Refusal::Unreadable(why)) => return refusal(400, "INVALID_REQUEST", &why),
             Err(Refusal::Fields(wrong)) => {
                 let names: Vec<&str> = wrong.iter().map(|wrong| wrong.field).collect();
-                let why = format!("wrong: {}", names.join(", "));
+                let why = format!("invalid fields: {}", names.join(", "));
                 let mut answer = refusal(400, "SCHEMA_VALIDATION_FAILED", &why);
                 answer.body["errors"] = json!(wrong);
                 return answer;
@@ -119,7 +119,10 @@ impl PaymentService {
                 }),
             },
             Ok(Some(EnqueueAnswer::Conflict { outbox_id, field })) => {
-                let why = format!("this key was used before with another {field}");
+                let why = format!(
+                    "idempotency key was used by payment {outbox_id}, whose {field} differs; use \
+                     a new key"
+                );
                 let mut answer = refusal(409, "IDEMPOTENCY_CONFLICT", &why);
                 answer.body["field"] = json!(field);
                 answer.body["outbox_id"] = json!(outbox_id);

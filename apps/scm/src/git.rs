@@ -106,7 +106,7 @@ impl GitSource {
         } else {
             Err(ScmError::NotFound {
                 source_name: self.git.name.clone(),
-                detail: format!("there is no commit at {name}"),
+                detail: format!("commit {name} does not exist"),
             })
         }
     }

@@ -428,7 +428,7 @@ fn apps_on(
                 Some(near) => format!("did you mean {near:?}?"),
                 None => format!("there are {}", known.join(", ")),
             };
-            let what = format!("there is no app {name:?}; {meant}");
+            let what = format!("app {name:?} does not exist; {meant}");
             problems.push(Problem::at(&entry.origin, &KeyPath::of(APPS), what));
         }
     }

@@ -84,7 +84,7 @@ impl Failure {
 
     /// There is no such message.
     pub fn no_such_message(id: consign_kernel::MessageId) -> Self {
-        let message = format!("there is no message {id}; `consign ls` lists those there are");
+        let message = format!("message {id} does not exist; `consign ls` lists existing ones");
         Self::new(Exit::NotFound, "no_such_message", message)
     }
 

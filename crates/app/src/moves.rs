@@ -46,6 +46,6 @@ fn sentence(answer: Move) -> String {
             format!("not changed: {state}; only ready and waiting ones can be held")
         }
         Move::Erased => "not changed: its content was erased, there is nothing to send".to_owned(),
-        Move::NoSuchMessage => "there is no such message".to_owned(),
+        Move::NoSuchMessage => "the message does not exist".to_owned(),
     }
 }

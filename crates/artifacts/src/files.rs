@@ -41,7 +41,7 @@ impl fmt::Display for ArtifactError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Outside(key) => write!(f, "{key:?} is no key of an artifact"),
-            Self::Missing => f.write_str("there is no such artifact"),
+            Self::Missing => f.write_str("artifact does not exist"),
             Self::TooLarge { size_bytes } => write!(f, "the artifact has {size_bytes} bytes"),
             Self::Io(error) => write!(f, "the artifact could not be used: {error}"),
         }

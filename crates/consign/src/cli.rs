@@ -21,7 +21,7 @@ Exit codes:
   1  doctor has findings, or a message could not be moved
   2  the command line or the configuration is invalid
   3  the input was refused: unknown queue, key conflict, bad JSON
-  4  there is no such message or redrive, or nothing of this name in an app
+  4  the message or redrive does not exist, or nothing of this name in an app
   5  the database cannot be used: not reachable, not migrated, not permitted
   130, 143  serve and work: a second SIGINT or SIGTERM stopped the process at once";
 

@@ -10,7 +10,7 @@ use crate::{
     error::Error,
 };
 
-/// The six places a message can be. At all times it is in exactly one.
+/// The six states of a message. At all times it has exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StateKind {
@@ -121,7 +121,7 @@ pub enum State {
 }
 
 impl State {
-    /// The place without its particulars.
+    /// The state without its particulars.
     pub fn kind(&self) -> StateKind {
         match self {
             Self::Waiting { .. } => StateKind::Waiting,
@@ -301,7 +301,7 @@ pub struct Totals {
 pub struct Filter {
     /// Only this queue.
     pub queue: Option<QueueName>,
-    /// Only messages in this place.
+    /// Only messages in this state.
     pub state: Option<StateKind>,
     /// Only this key.
     pub key: Option<String>,

@@ -154,9 +154,9 @@ BEGIN
     END IF;
     v_wrong := CASE
         WHEN NOT consign.is_between(p_policy->'lease_ttl_ms', 1, 86400000)
-            THEN 'lease_ttl_ms: a lease lives from 1 ms to 24 h'
+            THEN 'lease_ttl_ms: is ' || coalesce(p_policy->>'lease_ttl_ms', 'null') || '; must be 1 ms to 24 h'
         WHEN NOT consign.is_between(p_policy->'lease_ttl_max_ms', 1, 86400000)
-            THEN 'lease_ttl_max_ms: a lease lives from 1 ms to 24 h'
+            THEN 'lease_ttl_max_ms: is ' || coalesce(p_policy->>'lease_ttl_max_ms', 'null') || '; must be 1 ms to 24 h'
         WHEN (p_policy->>'lease_ttl_ms')::numeric > (p_policy->>'lease_ttl_max_ms')::numeric
             THEN 'lease_ttl_ms: must not be more than lease_ttl_max_ms, ' || (p_policy->>'lease_ttl_max_ms')
         WHEN NOT consign.is_between(p_policy->'attempts_max', 1, 10000) THEN 'attempts_max: must be from 1 to 10000'

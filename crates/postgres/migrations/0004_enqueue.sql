@@ -85,7 +85,13 @@ BEGIN
     -- Only where something is wrong: a statement costs as much as all checks of a small message.
     IF v_first IS NOT NULL THEN
         SELECT coalesce(p_positions[v_first], v_first) - 1 AS index, m.bytes > v_bytes_max AS too_large, m.bytes,
-               jsonb_path_exists(p_payloads[v_first], 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') AS is_deep
+               jsonb_path_exists(p_payloads[v_first], 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') AS is_deep,
+               CASE WHEN p_payloads[v_first] IS NULL THEN 'payload is null; send a JSON document'
+                    WHEN octet_length(p_keys[v_first]) NOT BETWEEN 1 AND 512
+                        THEN 'key has ' || octet_length(p_keys[v_first]) || ' bytes; must be 1 to 512'
+                    WHEN octet_length(p_groups[v_first]) NOT BETWEEN 1 AND 512
+                        THEN 'group has ' || octet_length(p_groups[v_first]) || ' bytes; must be 1 to 512'
+                    ELSE 'headers must be an object of at most 64 KiB and 100 levels whose numbers a double can hold' END AS fault
             INTO v_wrong
             FROM (SELECT consign.compact_bytes(p_payloads[v_first]::text) AS bytes) m;
         IF v_wrong.too_large THEN
@@ -95,8 +101,7 @@ BEGIN
         ELSIF v_wrong.is_deep THEN
             RAISE EXCEPTION 'message %: payload is nested more than 100 levels deep', v_wrong.index USING ERRCODE = 'CN006';
         END IF;
-        RAISE EXCEPTION 'message %: the payload must not be null, key and group must be 1 to 512 bytes, headers an object of at most 64 KiB and 100 levels whose numbers a double can hold', v_wrong.index
-            USING ERRCODE = 'CN006';
+        RAISE EXCEPTION 'message %: %', v_wrong.index, v_wrong.fault USING ERRCODE = 'CN006';
     END IF;
     IF coalesce(consign.exact(p_delay) NOT BETWEEN interval '0' AND interval '366 days', p_delays IS NULL) THEN
         RAISE EXCEPTION 'delay must be from 0 to a year' USING ERRCODE = 'CN006';

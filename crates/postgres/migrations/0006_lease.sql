@@ -1,4 +1,7 @@
 -- Leases: claim, renew, release, begin, expire.
+--
+-- A claim: claim (SQL workers) and claim_packed (the Rust store) call lease_due, which inserts the lease and calls take_due,
+-- which takes messages out of batches and calls take_short_batches for the short ones.
 
 -- Ends one lease: appends an attempt for every message, and returns the messages to ready in two halves, each to be
 -- leased alone, so that a poison message is alone after log2(n) crashes. The loss counts as a try only for a message that
@@ -462,7 +465,7 @@ DECLARE
     v_lease consign.lease;
 BEGIN
     IF p_ttl IS NULL OR consign.exact(p_ttl) NOT BETWEEN interval '1 millisecond' AND interval '24 hours' THEN
-        RAISE EXCEPTION 'ttl: a lease lives from 1 ms to 24 h' USING ERRCODE = 'CN006';
+        RAISE EXCEPTION 'ttl: is %; must be 1 ms to 24 h', coalesce(p_ttl::text, 'null') USING ERRCODE = 'CN006';
     END IF;
     v_lease := consign.live_lease(p_token);
     PERFORM consign.require_ttl(v_lease.queue, (consign.known_queue(v_lease.queue)).policy, p_ttl);

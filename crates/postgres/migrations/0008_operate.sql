@@ -245,7 +245,7 @@ BEGIN
         RAISE EXCEPTION 'outcome: must be delivered, dead or unknown' USING ERRCODE = 'CN006';
     END IF;
     IF p_result IS NOT NULL AND (p_outcome <> 'delivered' OR (SELECT count(DISTINCT u) FROM unnest(p_ids) u) <> 1) THEN
-        RAISE EXCEPTION 'result: is about one message that was delivered; resolve one at a time' USING ERRCODE = 'CN006';
+        RAISE EXCEPTION 'result: applies to one message that was delivered; resolve one at a time' USING ERRCODE = 'CN006';
     END IF;
     IF p_result IS NOT NULL AND EXISTS (SELECT FROM consign.message m JOIN consign.queue n ON n.name = m.queue
                                             WHERE m.id = ANY (p_ids) AND m.id BETWEEN consign.least_id(p_ids) AND consign.greatest_id(p_ids) AND NOT n.hooks ? 'resolve') THEN
@@ -353,7 +353,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.terminate_lease(text, text, text) FROM PUBLIC;
 
--- Records that an operator reads a message's payload, and returns the message. No row: there is no such message.
+-- Records that an operator reads a message's payload, and returns the message. No row: the message does not exist.
 CREATE FUNCTION consign.reveal(p_id bigint, p_actor text, p_reason text) RETURNS SETOF consign.message
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$

@@ -16,6 +16,7 @@ DECLARE
     v_minute timestamptz := date_trunc('minute', v_now, 'UTC');
     -- Far above what a process can do in a minute, far below what can be added up.
     v_most   CONSTANT bigint := 1099511627776;
+    v_wrong  text;
 BEGIN
     IF NOT consign.is_name(p_process, 256) THEN
         RAISE EXCEPTION 'process: must be 1 to 256 bytes without control characters' USING ERRCODE = 'CN006';
@@ -23,10 +24,14 @@ BEGIN
     IF NOT consign.is_name(p_version, 100) THEN
         RAISE EXCEPTION 'version: must be 1 to 100 bytes without control characters' USING ERRCODE = 'CN006';
     END IF;
-    IF cardinality(p_queues) > 1000 OR EXISTS (
-        SELECT FROM unnest(p_delivered || p_retried || p_dead || p_uncertain || p_took_ms) n WHERE n >= v_most)
-    THEN
-        RAISE EXCEPTION 'queues: holds a number that cannot be true, or more than 1000 queues' USING ERRCODE = 'CN006';
+    IF cardinality(p_queues) > 1000 THEN
+        RAISE EXCEPTION 'queues: % queues; maximum is 1000', cardinality(p_queues) USING ERRCODE = 'CN006';
+    END IF;
+    SELECT u.queue INTO v_wrong FROM unnest(p_queues, p_delivered, p_retried, p_dead, p_uncertain, p_took_ms)
+            AS u (queue, delivered, retried, dead, uncertain, took_ms)
+        WHERE greatest(u.delivered, u.retried, u.dead, u.uncertain, u.took_ms) >= v_most LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'queues: a count of queue % is 2^40 or more', quote_ident(v_wrong) USING ERRCODE = 'CN006';
     END IF;
     INSERT INTO consign.process AS p (name, version, started_at, seen_at, queues)
         VALUES (p_process, p_version, v_now - least(greatest(coalesce(p_running_for, '0'), '0'), '100 years'), v_now,

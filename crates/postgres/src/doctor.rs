@@ -7,7 +7,7 @@ use crate::{PostgresStore, error::store_error, rows};
 
 /// What each is about, and a statement that answers with findings: code, what, remedy, ids.
 const CHECKS: &[(&str, &str)] = &[
-    ("places", include_str!("../sql/doctor_places.sql")),
+    ("states", include_str!("../sql/doctor_states.sql")),
     ("attempts", include_str!("../sql/doctor_attempts.sql")),
     ("counters", include_str!("../sql/doctor_counters.sql")),
     ("batches", include_str!("../sql/doctor_batches.sql")),
@@ -22,7 +22,7 @@ impl PostgresStore {
     pub(crate) async fn findings(&self) -> Result<(Vec<Finding>, Vec<(&'static str, Error)>)> {
         let failed = |error| store_error("doctor", error);
         let mut tx = self.pool().begin().await.map_err(failed)?;
-        // Messages move meanwhile; only one snapshot sees each in one place.
+        // Messages move meanwhile; only one snapshot sees each in one state.
         sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             .execute(&mut *tx)
             .await

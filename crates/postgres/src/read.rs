@@ -130,7 +130,7 @@ fn state(row: &PgRow, id: MessageId, last: Option<&LastAttempt>) -> Result<State
             at: last.finished_at,
         });
     }
-    Err(rows::corrupt(format!("message {id} is in no place")))
+    Err(rows::corrupt(format!("message {id} has no state")))
 }
 
 pub(crate) fn attempt(row: &PgRow) -> Result<Attempt> {

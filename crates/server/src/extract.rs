@@ -101,7 +101,7 @@ impl Segment for Token {
     /// Never repeats the text: a token is a permission, even with a typing error in it.
     fn parse(text: &str) -> Result<Self, Problem> {
         let token = text.parse().map(Self);
-        token.map_err(|_| Problem::invalid("token", "must be the token of a lease"))
+        token.map_err(|_| Problem::invalid("token", "must be a UUID"))
     }
 }
 

@@ -134,7 +134,11 @@ impl Problem {
 
     /// A message that does not exist.
     pub(crate) fn no_such_message(id: consign_kernel::MessageId) -> Self {
-        Self::new(codes::NO_SUCH_MESSAGE, format!("there is no message {id}")).with("id", json!(id))
+        Self::new(
+            codes::NO_SUCH_MESSAGE,
+            format!("message {id} does not exist"),
+        )
+        .with("id", json!(id))
     }
 
     /// The same with facts about its request.
@@ -221,7 +225,7 @@ impl From<Error> for Problem {
             Error::UnknownQueue { queue, suggestion } => unknown_queue(problem, queue, suggestion),
             Error::UnknownRedrive { id } => Self {
                 detail: format!(
-                    "redrive {id} does not exist; GET /v1/redrives lists those there are"
+                    "redrive {id} does not exist; GET /v1/redrives lists existing ones"
                 ),
                 ..problem
             },
@@ -267,7 +271,7 @@ fn unknown_queue(problem: Problem, queue: String, suggestion: Option<String>) ->
     let near = suggestion.as_ref();
     let near = near.map(|name| format!(" (did you mean {name:?}?)"));
     let detail = format!(
-        "queue {queue:?} does not exist{}; GET /v1/queues lists those there are, PUT /v1/queues/{queue} \
+        "queue {queue:?} does not exist{}; GET /v1/queues lists existing ones, PUT /v1/queues/{queue} \
          creates it. A queue of a configuration file exists once `consign serve` or `consign work` \
          has started with that file",
         near.unwrap_or_default()

@@ -352,7 +352,7 @@ impl Routes {
             method,
             path,
             access,
-            // A route is not divided by tenants unless declared so.
+            // A route has no tenant filter unless declared so.
             reach: Reach::AllTenants,
             problems,
             errors: Errors::problems(),

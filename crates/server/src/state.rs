@@ -145,7 +145,7 @@ impl AppState {
     }
 
     /// The same with tokens that are bound to tenants, by the tokens' names. They are refused wherever
-    /// the answer is not divided by tenants, whichever apps are on; a token that is
+    /// the answer has no tenant filter, whichever apps are on; a token that is
     /// bound to none may act for all.
     #[must_use]
     pub fn with_tenants(self, tenants: BTreeMap<String, Uuid>) -> Self {

@@ -113,9 +113,9 @@ fn options_of<K: Kind>(mut options: Map<String, Value>) -> Result<K, String> {
 
 fn unknown(kind: &str) -> String {
     match nearest(kind, SinkConfig::KINDS.iter().copied()) {
-        Some(near) => format!("there is no sink of kind `{kind}`; did you mean `{near}`?"),
+        Some(near) => format!("sink kind `{kind}` does not exist; did you mean `{near}`?"),
         None => format!(
-            "there is no sink of kind `{kind}`; there are {}",
+            "sink kind `{kind}` does not exist; kinds are {}",
             SinkConfig::KINDS.join(", ")
         ),
     }

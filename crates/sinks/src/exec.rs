@@ -61,7 +61,7 @@ impl Kind for ExecConfig {
 
     async fn build(&self, _queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
         if self.command.as_os_str().is_empty() {
-            return Err(SinkError::invalid("command", "is empty"));
+            return Err(SinkError::invalid("command", "is empty; name a program"));
         }
         let mut env = BTreeMap::new();
         for name in &self.inherit_env {

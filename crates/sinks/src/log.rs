@@ -35,7 +35,7 @@ impl Kind for LogConfig {
 
     async fn build(&self, _queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
         if self.path.is_none() && self.sync {
-            let why = "needs a `path`: standard output is not a disk";
+            let why = "requires `path`";
             return Err(SinkError::invalid("sync", why));
         }
         let destination = match &self.path {

@@ -1,4 +1,4 @@
--- Every message in a place that holds single messages, with the attempts it carries there.
+-- Every row that holds a single message, with the attempts it carries there.
 SELECT 'held', message_id, queue, attempts FROM held
 UNION ALL SELECT 'waiting', message_id, queue, attempts FROM waiting
 UNION ALL SELECT 'dead', message_id, queue, attempt_no FROM dead

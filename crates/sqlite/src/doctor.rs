@@ -6,8 +6,8 @@
 
 mod guards;
 mod heads;
-mod places;
 mod retention;
+mod states;
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ async fn examine_rows(
     components: &Components,
     report: &mut Report,
 ) -> Result<()> {
-    let messages = places::examine(connection, report).await?;
+    let messages = states::examine(connection, report).await?;
     heads::examine(connection, &messages, report).await?;
     retention::examine(connection, report).await?;
     for component in components.iter() {

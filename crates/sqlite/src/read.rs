@@ -227,7 +227,7 @@ async fn unfinished(connection: &mut SqliteConnection, id: MessageId) -> Result<
     let batches = batches_holding(connection, &BTreeSet::from([id])).await?;
     match batches.first() {
         Some(FoundBatch { due_at, .. }) => Ok(State::Ready { due_at: *due_at }),
-        None => Err(Failure::corrupt(format!("message {id} is in no place"))),
+        None => Err(Failure::corrupt(format!("message {id} has no state"))),
     }
 }
 

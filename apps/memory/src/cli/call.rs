@@ -87,9 +87,9 @@ impl Query {
 /// Call any tool of the gateway; exit code 1 if the call failed.
 #[derive(Args, Debug)]
 pub(super) struct Call {
-    /// Its name
+    /// Tool name, such as memory_query
     tool: String,
-    /// Its arguments: a JSON object
+    /// Arguments of the tool: a JSON object
     #[arg(default_value = "{}", value_parser = object)]
     arguments: ToolArguments,
 }

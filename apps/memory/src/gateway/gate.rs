@@ -42,7 +42,7 @@ impl MemoryService {
         if let Some(unknown) = request.skip.iter().find(unknown) {
             let known = CAPABILITIES.join(", ");
             return Err(format!(
-                "skip: there is no capability {unknown:?}; there are {known}"
+                "skip: capability {unknown:?} does not exist; known: {known}"
             ));
         }
         let configured = self.options().skipped();

@@ -133,12 +133,12 @@ impl MemoryService {
             }
             Err(second) => {
                 warn!(error = %second, "the logbook could not be searched either");
-                queried("nobody");
+                queried("none");
                 let message = format!(
                     "the memory server did not answer ({shown}), and the logbook could not be \
                      searched ({second})"
                 );
-                let mut body = answer(search, Vec::new(), "nobody", Some(message));
+                let mut body = answer(search, Vec::new(), "none", Some(message));
                 body["ok"] = json!(false);
                 body["error_code"] = json!("QUERY_FAILED");
                 body["retryable"] = json!(true);

@@ -55,7 +55,7 @@ impl MemoryService {
         let item = self.call_backend("read", item).await.map_err(unavailable)?;
         item.filter(|item| self.may_use(caller, &item.space))
             .ok_or_else(|| {
-                let why = format!("there is no memory {id:?} that you may read");
+                let why = format!("memory {id:?} does not exist or may not be read by this caller");
                 Refusal::new("NOT_FOUND", why)
             })
     }

@@ -15,6 +15,7 @@ const ENVELOPE_BYTES: usize = 4_096;
 
 /// The policy of the queue `memory`.
 pub fn queue_policy(options: &MemoryOptions) -> QueuePolicy {
+    // The seed counts retries from 0, so its first delay is already `base * 2`.
     let base_seconds = options.base_backoff_seconds.saturating_mul(2);
     QueuePolicy {
         lease_ttl_ms: options.lease_seconds * 1_000,

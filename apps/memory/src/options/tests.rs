@@ -68,7 +68,16 @@ fn delays_follow_the_protocol() {
         let delay = policy.retry.delay(tries, 0.5);
         assert_eq!(delay, Duration::from_secs(seconds), "after try {tries}");
     }
-    let bounds = [(1, 84, 156), (2, 168, 312), (3, 336, 624), (4, 672, 1248)];
+    let bounds = [
+        (1, 84, 156),
+        (2, 168, 312),
+        (3, 336, 624),
+        (4, 672, 1_248),
+        (5, 1_344, 2_496),
+        (6, 2_520, 4_680),
+        (7, 2_520, 4_680),
+        (u32::MAX, 2_520, 4_680),
+    ];
     for (tries, least, most) in bounds {
         assert_eq!(policy.retry.delay(tries, 0.0).as_secs(), least);
         assert!(policy.retry.delay(tries, 0.999_999).as_secs() < most);

@@ -15,19 +15,21 @@ pub fn explain(reason: &str) -> String {
                 .to_owned()
         }
         "kind_not_allowed" => {
-            format!("shared spaces do not take the kind {value} (allowed_kinds)")
+            format!("shared spaces reject the kind {value} (allowed_kinds)")
         }
         "missing_evidence" => "shared spaces require evidence (require_evidence): send evidence \
             or evidence_refs"
             .to_owned(),
         "exceeds_max_chars" => {
             let (chars, most) = value.split_once('>').unwrap_or((value, "fewer"));
-            format!("the text has {chars} characters, and shared spaces take {most} (max_chars)")
+            format!("the text has {chars} characters, and shared spaces allow {most} (max_chars)")
         }
-        "bulk_too_long" => "a memory with is_bulk must be very short to go to a shared space \
-            (bulk_max_chars)"
-            .to_owned(),
-        "bulk_not_allowed" => "shared spaces take no memories with is_bulk (bulk_mode)".to_owned(),
+        "bulk_too_long" => {
+            "shared spaces reject a text with is_bulk that has more than bulk_max_chars \
+            characters; governance_get shows the limit"
+                .to_owned()
+        }
+        "bulk_not_allowed" => "shared spaces reject memories with is_bulk (bulk_mode)".to_owned(),
         "actor_unknown" => {
             "the actor is no user, so the memory goes to the space of unknown actors; an \
             operator makes users with `consign memory users add`"

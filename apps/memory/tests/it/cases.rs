@@ -8,10 +8,10 @@ pub(crate) mod defer;
 pub(crate) mod evidence;
 pub(crate) mod facts;
 pub(crate) mod fixture;
-pub(crate) mod follow;
 pub(crate) mod list;
 pub(crate) mod open;
 pub(crate) mod outbox;
+pub(crate) mod outcomes;
 pub(crate) mod reconcile;
 pub(crate) mod retention;
 pub(crate) mod search;
@@ -116,7 +116,7 @@ macro_rules! each_case {
                 the_first_memory_makes_the_queue
                 a_requeued_memory_starts_afresh
                 rows_are_listed_newest_first;
-            follow:
+            outcomes:
                 a_delivery_is_audited
                 a_dedup_hit_is_audited_as_one
                 every_repeat_is_audited_by_its_code

@@ -47,7 +47,8 @@ fn refused(reason: Reason, why: &str, more: Value) -> Box<CountedAnswer> {
 /// The key was used with another body before.
 pub(super) fn conflict(entry: &LedgerEntry) -> CountedAnswer {
     let reason = Reason::IdempotencyConflict;
-    let why = "this key was used with another body before; nothing was sent";
+    let why = "this key was used with another body before; nothing was sent. Use a new key, or send the \
+               same body";
     let key = json!({ "idempotency_key": entry.key.as_str() });
     CountedAnswer::refused(Answer::refused(reason, why, key), Outcome::Conflict, reason)
 }

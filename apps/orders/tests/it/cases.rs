@@ -4,7 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod direct;
 pub(crate) mod doubt;
 pub(crate) mod fixture;
-pub(crate) mod follow;
+pub(crate) mod outcomes;
 pub(crate) mod purge;
 pub(crate) mod quota;
 pub(crate) mod reads;
@@ -89,7 +89,7 @@ macro_rules! each_order_case {
                 fifty_identical_orders_at_once_are_one
                 mixed_orders_at_once_end_without_a_deadlock
                 the_queue_of_orders_takes_nothing_else;
-            follow:
+            outcomes:
                 every_end_of_a_message_is_the_end_of_its_order
                 a_failure_that_will_be_retried_leaves_the_order_accepted
                 an_order_whose_lease_ends_for_the_last_time_fails

@@ -5,10 +5,10 @@ mod bypass;
 mod conformance;
 mod crash;
 mod doctor;
-mod follow;
 mod harness;
 mod install;
 mod killed;
+mod outcomes;
 mod view;
 
 use std::time::Duration;

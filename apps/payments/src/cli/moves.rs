@@ -152,8 +152,8 @@ impl Action {
     }
 
     /// Preview for a payment in this state.
-    fn preview(&self, place: StateKind) -> Move {
-        match (self, place) {
+    fn preview(&self, state: StateKind) -> Move {
+        match (self, state) {
             (Self::Requeue, StateKind::Dead) | (Self::Release, StateKind::Held) => Move::Moved {
                 state: StateKind::Ready,
             },
@@ -200,7 +200,7 @@ impl MoveArgs {
                 None => None,
                 Some(id) if self.dry_run => {
                     let found = payments.payment(id).await?;
-                    found.map(|(view, _)| action.preview(view.place))
+                    found.map(|(view, _)| action.preview(view.message_state))
                 }
                 Some(id) => action.run(&*payments, id, &by).await?,
             };
@@ -250,8 +250,8 @@ fn answer(which: PaymentRef, moved: Option<Move>, is_dry_run: bool) -> Answer {
         exit,
     };
     let wrong = |state: StateKind, only: &str| {
-        let (state, place) = (PaymentState::from(state), state);
-        let why = format!("not changed: {state} ({place}); {only}");
+        let (state, message_state) = (PaymentState::from(state), state);
+        let why = format!("not changed: {state} ({message_state}); {only}");
         stays(why, Exit::Wrong)
     };
     match moved {

@@ -22,7 +22,7 @@ pub(super) struct Repair {
     /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Maximum number
+    /// Payments to repair at most
     #[arg(long, default_value_t = 10_000)]
     limit: u32,
 }

@@ -153,8 +153,8 @@ impl Action {
             found.filter(is_own).ok_or_else(|| missing(id))?;
         }
         let answer = self.moved(here, id, &by).await?;
-        let elsewhere = |meaning: &'static Meaning, place| {
-            let detail = format!("payment {id} is {place}; {}", meaning.title);
+        let elsewhere = |meaning: &'static Meaning, state| {
+            let detail = format!("payment {id} is {state}; {}", meaning.title);
             Err(Problem::new(meaning, detail).into())
         };
         match answer {

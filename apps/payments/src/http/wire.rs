@@ -85,7 +85,7 @@ macro_rules! payment_shape {
             correlation_id: Option<String>,
             created_at: Timestamp,
             state: PaymentStateWord,
-            place: StateWord,
+            message_state: StateWord,
             attempt_count: u32,
             /// When it can be claimed, while it is ready.
             next_attempt_at: Option<Timestamp>,

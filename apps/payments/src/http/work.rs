@@ -194,7 +194,7 @@ async fn record(
 fn tally_entry(completed: &CompletionResult) -> TallyEntry {
     let outcome = match completed.state {
         // Held, because the reference is missing.
-        AttemptState::Dispatched if completed.place == StateKind::Held => Uncertain,
+        AttemptState::Dispatched if completed.message_state == StateKind::Held => Uncertain,
         AttemptState::Dispatched => Delivered,
         AttemptState::Retryable => Retry,
         AttemptState::Failed => Dead,

@@ -169,7 +169,7 @@ pub struct PaymentView {
     /// State.
     pub state: PaymentState,
     /// State of its message, which is more specific than `state`.
-    pub place: StateKind,
+    pub message_state: StateKind,
     /// Attempts recorded so far.
     pub attempt_count: u32,
     /// When it can be claimed, while it is ready.

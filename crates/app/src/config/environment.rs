@@ -199,10 +199,10 @@ fn misnamed(catalogue: Catalogue, rest: &str) -> String {
     let is_part = |known: &&str| known.split('_').any(|part| part == rest);
     let near = nearest(rest, OTHERS.iter().copied());
     match near.or_else(|| OTHERS.iter().copied().find(is_part)) {
-        Some(meant) => format!("there is no such variable; did you mean {PREFIX}{meant}?"),
+        Some(meant) => format!("unknown variable; did you mean {PREFIX}{meant}?"),
         None => format!(
-            "there is no such variable; settings are {PREFIX}TABLE__NAME, and `consign config \
-             print-default` shows those there are"
+            "unknown variable; settings are {PREFIX}TABLE__NAME, and `consign config \
+             print-default` shows existing ones"
         ),
     }
 }

@@ -217,10 +217,7 @@ impl Catalogue {
         });
         match elsewhere {
             Some(setting) => suggest(&KeyPath::of(setting.key)),
-            None => {
-                "there is no such setting; `consign config print-default` shows those there are"
-                    .into()
-            }
+            None => "unknown setting; `consign config print-default` shows existing ones".into(),
         }
     }
 }
@@ -240,5 +237,5 @@ fn begins(pattern: &str, segments: &[String]) -> bool {
 }
 
 fn suggest(meant: &KeyPath) -> String {
-    format!("there is no such setting; did you mean {meant}?")
+    format!("unknown setting; did you mean {meant}?")
 }

@@ -34,7 +34,7 @@ pub(super) async fn open(
                 format!("`consign migrate --database sqlite:{path}` creates it")
             }
         };
-        return Err(missing(format!("there is no such file; {remedy}")));
+        return Err(missing(format!("file does not exist; {remedy}")));
     }
     let apps = apps.to_open(&status);
     let store = SqliteStore::open(&options(path, &apps)?).await?;
@@ -44,7 +44,10 @@ pub(super) async fn open(
 pub(super) async fn migrate(path: &Path, apps: &Apps) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     if let Some(folder) = folder.filter(|folder| !folder.exists()) {
-        let message = format!("there is no folder {}; make it first", folder.display());
+        let message = format!(
+            "folder {} does not exist; create it first",
+            folder.display()
+        );
         return Err(missing(message));
     }
     consign_sqlite::migrate(&install_options(path, apps).await?).await?;

@@ -24,7 +24,7 @@ pub enum Rule {
     RepeatIsTold,
     /// The fences of a message's attempts strictly increase.
     FencesGrow,
-    /// Every message is in exactly one place, and its attempts have no gap.
+    /// Every message is in exactly one state, and its attempts have no gap.
     OnePlace,
     /// A message is dead only after its counted tries, or because a worker reported it.
     DeadForAReason,
@@ -50,7 +50,7 @@ impl Rule {
             Self::NoOverlap => "live leases never overlap",
             Self::RepeatIsTold => "a repeated settle returns what was recorded",
             Self::FencesGrow => "fences strictly increase",
-            Self::OnePlace => "every message is in exactly one place",
+            Self::OnePlace => "every message is in exactly one state",
             Self::DeadForAReason => "dead only after its tries or by report",
             Self::TriesAreLimited => "tries are limited",
             Self::DeadStays => "dead leaves only by requeue",

@@ -92,7 +92,7 @@ pub(super) fn list(
 /// An archive that exists: reading must not create one.
 fn open(folder: &Path) -> Result<Archive, Failure> {
     if !folder.is_dir() {
-        let what = format!("there is no archive at {}", folder.display());
+        let what = format!("archive {} does not exist", folder.display());
         return Err(Failure::new(Exit::NotFound, "no_archive", what));
     }
     Archive::open(folder).map_err(failed)

@@ -97,7 +97,7 @@ fn hints(context: &Context) -> Result<Vec<String>, Failure> {
 
 fn print(out: Output, findings: &[Finding]) -> Result<(), Failure> {
     if findings.is_empty() {
-        out.line("All is well: every message is in exactly one place.")?;
+        out.line("All is well: every message is in exactly one state.")?;
         return Ok(());
     }
     for finding in findings {

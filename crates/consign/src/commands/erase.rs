@@ -114,7 +114,7 @@ fn open(folder: Option<PathBuf>, is_named: bool) -> Result<Option<Archive>, Fail
         return Ok(None);
     };
     if !folder.is_dir() {
-        let what = format!("there is no archive at {}", folder.display());
+        let what = format!("archive {} does not exist", folder.display());
         let missing = Failure::new(Exit::NotFound, "no_archive", what);
         return if is_named { Err(missing) } else { Ok(None) };
     }

@@ -115,7 +115,7 @@ impl RedriveCommand {
 }
 
 fn unknown(id: RedriveId) -> String {
-    format!("there is no redrive {id}; `consign redrive ls` lists those there are")
+    format!("redrive {id} does not exist; `consign redrive ls` lists existing ones")
 }
 
 impl Start {

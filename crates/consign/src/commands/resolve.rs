@@ -32,7 +32,7 @@ pub(crate) struct Resolve {
     /// The outcome cannot be determined: they are dead, and in doubt if requeued
     #[arg(long)]
     unknown: bool,
-    /// What the delivery came to, where the app of the queue requires it
+    /// Result as JSON, required by queues of orders and payments
     #[arg(long, value_name = "JSON", value_parser = json)]
     result: Option<String>,
     #[command(flatten)]

@@ -110,10 +110,7 @@ fn read_sink(sink: Value, place: &QueueLocation<'_>) -> Result<SinkConfig, Probl
             None if known.is_empty() => "this kind of sink has no settings".to_owned(),
             None => format!("there are {}", known.join(", ")),
         };
-        place.problem(
-            &["sink", field],
-            format!("there is no such setting; {hint}"),
-        )
+        place.problem(&["sink", field], format!("unknown setting; {hint}"))
     })
 }
 

@@ -46,8 +46,7 @@ fn a_mistake_is_named_by_every_command() {
         let arguments = command.split(' ').chain(["--json"]);
         let (code, message) = consign.run(arguments).expect(2).error();
         assert_eq!(code, "config");
-        let expected =
-            "consign.toml:2: database.urrl: there is no such setting; did you mean database.url?";
+        let expected = "consign.toml:2: database.urrl: unknown setting; did you mean database.url?";
         assert_eq!(message, expected, "{command}");
     }
 }

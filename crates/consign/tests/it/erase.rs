@@ -120,7 +120,7 @@ async fn a_message_is_erased_by_id_or_key_again_and_again() {
     let named = [&["erase", "1", "--archive", "nowhere"][..], &yes].concat();
     let named = consign.run(named).expect(4);
     assert!(
-        named.stderr.contains("there is no archive at"),
+        named.stderr.contains("archive nowhere does not exist"),
         "{named:#?}"
     );
     consign.run(["erase", "--key", "letter-1"]).expect(2);

@@ -74,7 +74,7 @@ fn reports_an_unknown_id_and_moves_the_rest() {
     for command in ["hold", "unhold", "requeue"] {
         let ran = consign.run([command, "1", "99"]).expect(4);
         assert!(
-            ran.stdout.contains("99: there is no such message"),
+            ran.stdout.contains("99: the message does not exist"),
             "{ran:#?}"
         );
     }

@@ -145,7 +145,7 @@ fn an_unknown_message_is_not_found() {
         let ran = consign.run([command, "77"]).expect(4);
         assert_eq!(
             ran.stderr,
-            "consign: there is no message 77; `consign ls` lists those there are\n"
+            "consign: message 77 does not exist; `consign ls` lists existing ones\n"
         );
         let (code, _) = consign.run([command, "77", "--json"]).expect(4).error();
         assert_eq!(code, "no_such_message");
@@ -226,7 +226,7 @@ async fn doctor_is_content_with_a_sound_database_and_names_what_is_wrong_with_an
     let ran = consign.run(["doctor"]).expect(0);
     assert_eq!(
         ran.stdout,
-        "All is well: every message is in exactly one place.\n"
+        "All is well: every message is in exactly one state.\n"
     );
     assert_eq!(consign.json(["doctor"]), json!({"findings": []}));
     consign.sql("DELETE FROM ready").await;

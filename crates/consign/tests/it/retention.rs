@@ -74,7 +74,7 @@ async fn what_left_is_shown_from_the_archive() {
     consign.run(["show", "2", "--archive", &folder]).expect(4);
     let missing = consign.run(["ls", "--archive", "nowhere"]).expect(4);
     assert!(
-        missing.stderr.contains("there is no archive at"),
+        missing.stderr.contains("archive nowhere does not exist"),
         "{missing:#?}"
     );
     assert!(!consign.folder().join("nowhere").exists());

@@ -83,7 +83,7 @@ pub struct LeasePlan {
 }
 
 impl LeasePlan {
-    /// Files a message and returns its new place. The caller files one that goes back to ready.
+    /// Files a message and returns its new state. The caller files one that goes back to ready.
     fn file(&mut self, entry: Entry, next: Next, detail: Option<&str>) -> StateKind {
         match next {
             Next::Ready { .. } => StateKind::Ready,

@@ -8,7 +8,7 @@ use crate::{AttemptOutcome, Finding, MessageId, StateKind};
 impl Reference {
     /// Every violated invariant; empty when there is none.
     pub fn check(&self) -> Vec<Finding> {
-        let places = self.places();
+        let locations = self.locations();
         let mut findings = Vec::new();
         for (id, message) in &self.messages {
             let history = self.history(*id);
@@ -16,13 +16,17 @@ impl Reference {
                 .iter()
                 .filter(|a| a.outcome == AttemptOutcome::Delivered)
                 .count();
-            let entries = places.get(id).map_or(&[][..], Vec::as_slice);
-            let places_count = entries.len() + usize::from(delivered > 0);
-            if places_count != 1 {
+            let entries = locations.get(id).map_or(&[][..], Vec::as_slice);
+            let states_count = entries.len() + usize::from(delivered > 0);
+            if states_count != 1 {
                 findings.push(finding(
-                    "place",
+                    if states_count == 0 {
+                        "message_lost"
+                    } else {
+                        "message_doubled"
+                    },
                     *id,
-                    format!("is in {places_count} places"),
+                    format!("has {states_count} states"),
                 ));
             }
             if delivered > 1 {
@@ -123,8 +127,8 @@ impl Reference {
         findings
     }
 
-    /// Every place a message is in, other than delivered.
-    fn places(&self) -> BTreeMap<MessageId, Vec<Entry>> {
+    /// Every table entry that holds a message; delivered ones have none.
+    fn locations(&self) -> BTreeMap<MessageId, Vec<Entry>> {
         let ready = self
             .ready
             .values()
@@ -140,11 +144,11 @@ impl Reference {
             tries: 0,
             attempts: dead.attempt_no,
         });
-        let mut places: BTreeMap<MessageId, Vec<Entry>> = BTreeMap::new();
+        let mut locations: BTreeMap<MessageId, Vec<Entry>> = BTreeMap::new();
         for entry in ready.chain(leased).chain(held).chain(waiting).chain(dead) {
-            places.entry(entry.id).or_default().push(entry);
+            locations.entry(entry.id).or_default().push(entry);
         }
-        places
+        locations
     }
 }
 

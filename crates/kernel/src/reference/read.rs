@@ -38,7 +38,7 @@ impl Read for ReferenceStore {
 }
 
 impl Reference {
-    /// Where a message is; `None` if there is no such message.
+    /// Where a message is; `None` if the message does not exist.
     pub fn state(&self, id: MessageId) -> Option<State> {
         let message = self.messages.get(&id)?;
         if let Some((key, _)) = self

@@ -46,7 +46,8 @@ pub(super) async fn serve(InPath(file): InPath<String>) -> Result<Response, Prob
     let path = format!("/ui/static/{file}");
     let assets = [&*STYLE, &*SCRIPT];
     let found = assets.into_iter().find(|asset| asset.path == path);
-    let asset = found.ok_or_else(|| Problem::new(codes::NOT_FOUND, "no such file"))?;
+    let asset = found
+        .ok_or_else(|| Problem::new(codes::NOT_FOUND, format!("file {file:?} does not exist")))?;
     let headers = [
         (header::CONTENT_TYPE, asset.kind),
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),

@@ -45,7 +45,7 @@ struct DeadTemplate {
 struct DeadLiveTemplate {
     letters: Vec<Letter>,
     older: Option<String>,
-    redrives: Vec<Run>,
+    redrives: Vec<RedriveView>,
 }
 
 #[derive(Template)]
@@ -69,14 +69,14 @@ struct Preview {
 struct RedrivePage {
     shell: Shell,
     topic: String,
-    run: Run,
+    redrive: RedriveView,
     live: String,
 }
 
 #[derive(Template)]
 #[template(path = "redrive_live.html")]
 struct RedriveLive {
-    run: Run,
+    redrive: RedriveView,
 }
 
 /// A dead message.
@@ -90,7 +90,7 @@ struct Letter {
 }
 
 /// A redrive.
-pub(super) struct Run {
+pub(super) struct RedriveView {
     id: i64,
     state: RedriveState,
     /// Which messages, in words.
@@ -181,7 +181,10 @@ pub(super) async fn live(
     text(&DeadLiveTemplate {
         letters: letters(page.items, now),
         older,
-        redrives: redrives.into_iter().map(|it| Run::new(it, now)).collect(),
+        redrives: redrives
+            .into_iter()
+            .map(|it| RedriveView::new(it, now))
+            .collect(),
     })
 }
 
@@ -251,26 +254,29 @@ pub(super) async fn redrive(
     InPath(id): InPath<RedriveId>,
     Params(query): Params<DoneParams>,
 ) -> Result<Response, Problem> {
-    let run = run(&state, id).await?;
+    let redrive = find_redrive(&state, id).await?;
     let shell = Shell::new(format!("Redrive {id}"), "/ui/dead", &caller);
     Ok(rendered(&RedrivePage {
         shell: shell.with_done(query.done.as_deref()),
         topic: Topic::Redrive(id).to_string(),
         live: redrive_live(&state, id).await?,
-        run,
+        redrive,
     }))
 }
 
-async fn run(state: &AppState, id: RedriveId) -> Result<Run, Problem> {
+async fn find_redrive(state: &AppState, id: RedriveId) -> Result<RedriveView, Problem> {
     let redrive = state.store.redrive(id).await?;
     let unknown = || Problem::from(consign_kernel::Error::UnknownRedrive { id });
-    Ok(Run::new(redrive.ok_or_else(unknown)?, (state.clock)()))
+    Ok(RedriveView::new(
+        redrive.ok_or_else(unknown)?,
+        (state.clock)(),
+    ))
 }
 
 /// The progress of a redrive.
 pub(super) async fn redrive_live(state: &AppState, id: RedriveId) -> Result<String, Problem> {
-    let run = run(state, id).await?;
-    text(&RedriveLive { run })
+    let redrive = find_redrive(state, id).await?;
+    text(&RedriveLive { redrive })
 }
 
 pub(super) async fn stop(
@@ -312,7 +318,7 @@ fn letters(letters: Vec<DeadLetter>, now: Timestamp) -> Vec<Letter> {
     letters.collect()
 }
 
-impl Run {
+impl RedriveView {
     fn new(redrive: Redrive, now: Timestamp) -> Self {
         let RedrivePlan {
             queue,

@@ -19,7 +19,7 @@ pub struct Form(Vec<(String, String)>);
 impl Form {
     pub(crate) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Self, Problem> {
         check_type(headers, KIND)?;
-        let text = std::str::from_utf8(bytes).map_err(|_| malformed())?;
+        let text = std::str::from_utf8(bytes).map_err(|_| malformed("text is not UTF-8"))?;
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         let fields = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -69,18 +69,18 @@ fn decoded(text: &str) -> Result<String, Problem> {
             b'%' => {
                 let mut digit = || char::from(rest.next()?).to_digit(16);
                 let (Some(high), Some(low)) = (digit(), digit()) else {
-                    return Err(malformed());
+                    return Err(malformed("% without two hexadecimal digits"));
                 };
                 (high * 16 + low) as u8
             }
             plain => plain,
         });
     }
-    String::from_utf8(bytes).map_err(|_| malformed())
+    String::from_utf8(bytes).map_err(|_| malformed("text is not UTF-8"))
 }
 
-fn malformed() -> Problem {
-    Problem::new(codes::INVALID_INPUT, "the form is not what a browser sends")
+fn malformed(cause: &str) -> Problem {
+    Problem::new(codes::INVALID_INPUT, format!("form body is malformed: {cause}"))
 }
 
 /// Text as part of a URL.

@@ -319,7 +319,8 @@ pub(super) async fn events(
     Params(query): Params<EventsQuery>,
 ) -> Result<Response, Problem> {
     let topic = Topic::read(&query.topic);
-    let topic = topic.ok_or_else(|| Problem::invalid("topic", "is not a live view"))?;
+    let topic = topic
+        .ok_or_else(|| Problem::invalid("topic", &format!("unknown topic {:?}", query.topic)))?;
     let place = ViewerSlot::take(&state.live, &caller.client).ok_or_else(|| {
         let detail = "too many pages are being updated; this one no longer refreshes";
         Problem::new(codes::OVERLOADED, detail).retry_after(Duration::from_secs(10))

@@ -34,14 +34,14 @@ struct Overview {
 #[template(path = "overview_live.html")]
 struct OverviewLiveTemplate {
     alerts: Vec<Alert>,
-    protocols: Vec<Protocol>,
+    apps: Vec<AppFigures>,
     queues: Vec<(QueueRow, QueueRates)>,
     /// Where the next page is, if there may be one.
     next: Option<String>,
 }
 
 /// The figures of an app, with its own labels.
-struct Protocol {
+struct AppFigures {
     title: &'static str,
     queue: &'static str,
     facts: Vec<(String, &'static str)>,
@@ -98,13 +98,13 @@ pub(super) async fn live(
         alerts: all
             .flat_map(|(queue, counts)| queues.alerts_of(queue, counts))
             .collect(),
-        protocols: protocols(state, &queues),
+        apps: apps(state, &queues),
         queues: rows.collect(),
         next: next.map(|next| format!("/?window={}&after={next}", window.as_str())),
     })
 }
 
-fn protocols(state: &AppState, queues: &Queues) -> Vec<Protocol> {
+fn apps(state: &AppState, queues: &Queues) -> Vec<AppFigures> {
     let profiles = state.extensions.iter().filter_map(|it| it.queue());
     let known = profiles.filter_map(|profile| {
         let found = queues
@@ -115,7 +115,7 @@ fn protocols(state: &AppState, queues: &Queues) -> Vec<Protocol> {
         let to_do = counts.waiting + counts.ready + counts.scheduled;
         let numbers = [to_do, counts.leased, counts.held, counts.dead];
         let facts = numbers.into_iter().map(count).zip(profile.counts).collect();
-        Some(Protocol {
+        Some(AppFigures {
             title: profile.title,
             queue: profile.queue,
             facts,

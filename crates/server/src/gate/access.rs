@@ -386,7 +386,7 @@ pub(crate) fn check_scopes(entry: &TokenEntry, needed: &[Scope]) -> Result<(), P
         .with_header(header::WWW_AUTHENTICATE, &challenge))
 }
 
-/// No scope opens to a tenant what is not divided by tenants.
+/// No scope opens an endpoint without a tenant filter to a tenant.
 pub(crate) fn check_reach(
     entry: &TokenEntry,
     tenant_id: Option<Uuid>,
@@ -396,7 +396,7 @@ pub(crate) fn check_reach(
         return Ok(());
     }
     let detail = format!(
-        "token {:?} is bound to a tenant, and this path is not divided by tenants",
+        "token {:?} is bound to a tenant, and this endpoint has no tenant filter",
         entry.name
     );
     Err(Problem::new(codes::TENANT_BOUND, detail))

@@ -164,7 +164,10 @@ impl BodyReader<'_> {
                     return Ok(WholeBody { bytes, share });
                 }
                 Some(Err(error)) => {
-                    let detail = format!("the body broke off: {error}");
+                    let detail = format!(
+                        "connection closed after {} bytes of the body: {error}",
+                        self.bytes.len()
+                    );
                     return Err(Problem::new(codes::BAD_JSON, detail));
                 }
             }
@@ -232,7 +235,7 @@ pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 fn too_large(bytes_max: usize) -> Problem {
-    let detail = format!("a request's body may have {bytes_max} bytes");
+    let detail = format!("body exceeds the maximum of {bytes_max} bytes");
     Problem::new(codes::BODY_TOO_LARGE, detail).with("bytes_max", bytes_max)
 }
 

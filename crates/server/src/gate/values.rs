@@ -7,10 +7,11 @@ pub(crate) const VALUES_MAX: usize = 100_000;
 
 /// Rejects a text of too many values before anything is built of it.
 pub fn check(text: &[u8]) -> Result<(), Problem> {
-    if count(text) <= VALUES_MAX {
+    let values = count(text);
+    if values <= VALUES_MAX {
         return Ok(());
     }
-    let detail = format!("a request's body may hold {VALUES_MAX} values");
+    let detail = format!("body has {values} values; maximum {VALUES_MAX}");
     Err(Problem::new(codes::BODY_TOO_LARGE, detail).with("values_max", VALUES_MAX))
 }
 

@@ -1,4 +1,7 @@
 //! Every code an answer of this API may carry, with its status. Codes are interface.
+//!
+//! Titles and remedies are here. The detail of an error of a store is in `kernel/src/error.rs`, of an
+//! answer in `routes/leases.rs` and `routes/messages.rs`. 409 is `CONFLICT`, 422 `UNPROCESSABLE_ENTITY`.
 
 use axum::http::StatusCode;
 
@@ -44,7 +47,7 @@ codes! {
     APP_NOT_ENABLED "app_not_enabled" CONFLICT
         "the queue belongs to an app that this process does not have" "enable the app, or use a process that has it"
     UNKNOWN_REDRIVE "unknown_redrive" NOT_FOUND
-        "there is no such redrive" "GET /v1/redrives lists them"
+        "the redrive does not exist" "GET /v1/redrives lists them"
     UNKNOWN_LEASE "unknown_lease" NOT_FOUND
         "no lease token has this prefix" "GET /v1/leases lists them"
     SCHEMA_MISMATCH "schema_mismatch" SERVICE_UNAVAILABLE
@@ -56,7 +59,7 @@ codes! {
     LOCKED "locked" SERVICE_UNAVAILABLE
         "another transaction holds a lock on the same key or row" "repeat after Retry-After; nothing was written"
     CORRUPT "corrupt" INTERNAL_SERVER_ERROR
-        "the database holds something unexpected" "an operator runs `consign doctor`"
+        "the database is inconsistent" "an operator runs `consign doctor`"
 
     // Of leases.
     LEASE_LOST "lease_lost" CONFLICT
@@ -66,12 +69,12 @@ codes! {
 
     // Of tenants.
     TENANT_BOUND "tenant_bound" FORBIDDEN
-        "the token is bound to a tenant, and this is not divided by tenants" "use a token that is bound to no tenant"
+        "the token is bound to a tenant, and this endpoint has no tenant filter" "use a token that is bound to no tenant"
 
 
     // Of operator actions.
     NO_SUCH_MESSAGE "no_such_message" NOT_FOUND
-        "there is no such message" "correct the id"
+        "the message does not exist" "correct the id"
     NOT_DEAD "not_dead" CONFLICT
         "only dead messages can be requeued" "`state` has its current state"
     NOT_HELD "not_held" CONFLICT
@@ -85,7 +88,7 @@ codes! {
     BLOCKS_GROUP "blocks_group" CONFLICT
         "the message is dead and its group waits for it to be delivered" "requeue it; or requeue, hold and resolve it as delivered; then erase it"
     APP_QUEUE "app_queue" CONFLICT
-        "the queue belongs to an app, which has copies of the content" "use the app's own means"
+        "the queue belongs to an app, which has copies of the content" "erase it with the app: `consign orders --help`, `consign payments --help` or `consign memory --help`"
     REASON_REQUIRED "reason_required" BAD_REQUEST
         "an operator's action needs a reason" "add `reason`: the audit log records it"
 

@@ -70,7 +70,8 @@ pub(crate) async fn problem(
     let own = state.extensions.iter().flat_map(|it| it.problems());
     let mut own = own.filter(|meaning| meaning.code == code);
     let meaning = codes::find(&code).or_else(|| own.next().copied());
-    let meaning = meaning.ok_or_else(|| Problem::new(codes::NOT_FOUND, "no such code"))?;
+    let meaning = meaning
+        .ok_or_else(|| Problem::new(codes::NOT_FOUND, format!("code {code:?} does not exist")))?;
     Ok(Answer(ProblemKind {
         code: meaning.code,
         status: meaning.status.as_u16(),

@@ -110,7 +110,7 @@ pub(crate) struct ListParams {
     /// Only this queue.
     #[param(value_type = Option<String>)]
     queue: Option<QueueName>,
-    /// Only messages in this place.
+    /// Only messages in this state.
     #[param(value_type = Option<shapes::StateWord>)]
     state: Option<StateKind>,
     /// Only this key.

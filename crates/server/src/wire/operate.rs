@@ -37,7 +37,7 @@ pub(crate) struct MoveBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResolveBody {
     pub(crate) outcome: ResolutionWord,
-    /// What the delivery came to. The queue of an app may require it, in the form that the app defines.
+    /// Result of the delivery. The queue of an app may require it, in the form that the app defines.
     #[schema(value_type = Option<Object>)]
     pub(crate) result: Option<Box<RawValue>>,
     /// How the outcome was determined, for the audit log.

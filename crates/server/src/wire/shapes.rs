@@ -153,7 +153,7 @@ pub(crate) struct RecordedOutcomeBody {
 pub(crate) struct MoveResultBody {
     id: i64,
     answer: MoveWord,
-    /// Where it is; absent if there is no such message.
+    /// Where it is; absent if the message does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<StateWord>,
 }

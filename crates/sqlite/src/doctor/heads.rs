@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use consign_kernel::MessageId;
 use sqlx::SqliteConnection;
 
-use super::{Report, places::Suspect};
+use super::{Report, states::Suspect};
 use crate::{error::Result, queues, rows::queue_name, sql};
 
 pub(super) async fn examine(

@@ -56,20 +56,26 @@ async fn after(statements: &'static str) -> String {
 }
 
 #[tokio::test]
-async fn a_message_in_no_place_is_found() {
+async fn a_message_without_a_state_is_found() {
     let found = after("DELETE FROM held").await;
     assert_eq!(
         found,
-        "place: message 3 is in no place: it would never be delivered"
+        "message_lost: message 3 has no state: it would never be delivered"
     );
 }
 
 #[tokio::test]
-async fn a_message_in_two_places_is_found() {
+async fn a_message_in_two_states_is_found() {
     let found = after("INSERT INTO held VALUES (4, 'default', 0, 'twice', 0, 0, NULL)").await;
-    assert_eq!(found, "place: message 4 is in 2 places: lease 3, held");
+    assert_eq!(
+        found,
+        "message_doubled: message 4 has 2 states: lease 3, held"
+    );
     let found = after("INSERT INTO held VALUES (1, 'default', 0, 'done', 0, 1, NULL)").await;
-    assert_eq!(found, "place: message 1 is delivered, but also in held");
+    assert_eq!(
+        found,
+        "message_doubled: message 1 is delivered, but also in held"
+    );
 }
 
 #[tokio::test]
@@ -133,7 +139,10 @@ async fn unequal_arrays_are_found() {
         found.contains("arrays: lease 3 has ids, tries and attempts of unequal"),
         "{found}"
     );
-    assert!(found.contains("place: message 4 is in no place"), "{found}");
+    assert!(
+        found.contains("message_lost: message 4 has no state"),
+        "{found}"
+    );
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ impl MemoryService {
 /// (`memory://patch_blobs/sha256/<hash>`), by its number (`memory://patch_blobs/blob_id/<number>`), or
 /// by its source alone.
 async fn find(scm: &dyn ScmLedger, uri: &str) -> Result<PatchState, Refusal> {
-    let nowhere = || Refusal::new("NOT_FOUND", format!("there is no change {uri}"));
+    let nowhere = || Refusal::new("NOT_FOUND", format!("change {uri} does not exist"));
     if let Some(named) = parse_evidence_uri(uri) {
         let expected = named.sha256.to_ascii_lowercase();
         let source_type = named.source_type.to_ascii_lowercase();
@@ -53,7 +53,10 @@ async fn find(scm: &dyn ScmLedger, uri: &str) -> Result<PatchState, Refusal> {
             (Some(patch), _) if is_match(&patch) => Ok(patch),
             (_, Some(other)) => Err(mismatch(uri, &expected, &other.sha256)),
             (Some(other), None) => {
-                let why = format!("{expected} is the change of {}", other.source_id);
+                let why = format!(
+                    "hash {expected} belongs to {}, not to {}",
+                    other.source_id, named.source_id
+                );
                 Err(Refusal::new("CHECKSUM_MISMATCH", why))
             }
             (None, None) => Err(nowhere()),

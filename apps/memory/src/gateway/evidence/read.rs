@@ -77,7 +77,7 @@ impl MemoryService {
             .unwrap_or(READ_BYTES_MAX)
             .min(READ_BYTES_MAX);
         let bytes = self.artifacts().get(&location.uri, bytes_max).await;
-        let bytes = bytes.map_err(|error| read_refusal(&error, &request.uri))?;
+        let bytes = bytes.map_err(|error| read_refusal(&error, &request.uri, bytes_max))?;
         let sha256 = sha256_of(&bytes);
         if let Some(expected) = &location.sha256
             && request.verify_sha256
@@ -137,7 +137,7 @@ impl MemoryService {
         })?;
         let found = self.logbook().attachment(parsed.attachment_id).await;
         let Some(attachment) = found.map_err(refused)? else {
-            let why = format!("there is no attachment {}", parsed.attachment_id);
+            let why = format!("attachment {} does not exist", parsed.attachment_id);
             return Err(Refusal::new("NOT_FOUND", why));
         };
         // Checked before the answer reveals anything about it.
@@ -163,7 +163,7 @@ impl MemoryService {
 pub(super) fn artifact_key(uri: &str) -> Result<String, Refusal> {
     normalize_to_artifact_key(uri).map_err(|why| match why {
         KeyError::NotArtifact(_) => {
-            let why = format!("it is kept elsewhere: {uri}");
+            let why = format!("{uri} is not in this gateway's artifact store");
             Refusal::new("ARTIFACT_NOT_FOUND", why)
         }
         why => key_refusal(&why),
@@ -178,18 +178,18 @@ fn key_refusal(why: &KeyError) -> Refusal {
     Refusal::new(code, why.to_string())
 }
 
-fn read_refusal(error: &ArtifactError, uri: &str) -> Refusal {
+fn read_refusal(error: &ArtifactError, uri: &str, bytes_max: u64) -> Refusal {
     match error {
         ArtifactError::Outside(key) => {
-            let why = format!("{key:?} leads out of the artifacts");
+            let why = format!("artifact key {key:?} is outside the artifact folder");
             Refusal::new("PATH_TRAVERSAL_ERROR", why)
         }
         ArtifactError::Missing => {
-            let why = format!("there is no file for {uri}");
+            let why = format!("file for {uri} does not exist");
             Refusal::new("ARTIFACT_NOT_FOUND", why)
         }
         ArtifactError::TooLarge { size_bytes } => {
-            let why = format!("it has {size_bytes} bytes or more");
+            let why = format!("it has {size_bytes} bytes or more; maximum is {bytes_max}");
             let details = json!({"size_bytes": size_bytes});
             Refusal::new("PAYLOAD_TOO_LARGE", why).with_details(details)
         }

@@ -314,7 +314,7 @@ fn answer(
 }
 
 fn no_item(item_id: i64) -> Refusal {
-    let why = format!("there is no item {item_id}");
+    let why = format!("item {item_id} does not exist");
     Refusal::new("EVIDENCE_ITEM_REQUIRED", why)
 }
 

@@ -65,7 +65,7 @@ pub(super) fn decide(
     let reason = decision.reason;
     let Some(space) = decision.final_space else {
         let rule = reason.strip_prefix("policy:").unwrap_or(&reason);
-        let message = format!("refused by the policy: {rule}");
+        let message = format!("rejected by policy rule {rule}");
         return Err(Rejection::refused(audit, reason, message));
     };
     if input.supersedes.is_some() && space != input.space {

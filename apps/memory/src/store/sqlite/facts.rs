@@ -361,7 +361,7 @@ fn plain(names: &[(&str, &str)]) -> consign_kernel::Result<()> {
         .iter()
         .find(|(_, text)| mask_credentials(text) != *text)
     {
-        Some((name, _)) => Err(Error::invalid(*name, "must not hold credentials")),
+        Some((name, _)) => Err(Error::invalid(*name, "contains credentials; remove them")),
         None => Ok(()),
     }
 }

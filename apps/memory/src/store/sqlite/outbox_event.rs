@@ -1,5 +1,5 @@
 //! The facts of an audit about a row of the outbox. PostgreSQL collects the same ones in
-//! `logbook.audit_attempt` and `logbook.follow_late`.
+//! `logbook.audit_attempt` and `logbook.audit_late`.
 
 use crate::{
     Action, AuditStatus, Correlation, NewAudit,

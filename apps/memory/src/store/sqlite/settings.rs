@@ -102,7 +102,7 @@ impl LogbookWork<'_, '_> {
         if is_known {
             Ok(())
         } else {
-            Err(Error::invalid(what, format!("{user_id:?} is not a user")).into())
+            Err(Error::invalid(what, format!("user {user_id:?} does not exist; create it")).into())
         }
     }
 }

@@ -50,9 +50,9 @@ pub struct Statements {
 impl Default for Statements {
     fn default() -> Self {
         Self {
-            settled: sql!("follow_settled"),
-            died: sql!("follow_died"),
-            requeued: sql!("follow_requeued"),
+            settled: sql!("ledger_end_delivered"),
+            died: sql!("ledger_end_dead"),
+            requeued: sql!("ledger_reopen"),
         }
     }
 }

@@ -11,11 +11,11 @@ async fn every_kind_of_damage_is_named() {
         ("DELETE FROM consign.idempo_ledger WHERE status = 'accepted'", "order_not_in_ledger"),
         ("SET session_replication_role = replica; UPDATE consign.idempo_ledger SET status = 'accepted'", "order_disagrees"),
         ("UPDATE consign.idempo_ledger SET status = 'succeeded'", "order_disagrees"),
-        ("SELECT consign.set_hook('orders', 'expired', NULL)", "order_follow_off"),
-        ("SELECT consign.set_hook('orders', 'settled', NULL)", "order_follow_off"),
-        ("SELECT consign.set_hook('orders', 'check', NULL)", "order_follow_off"),
-        ("UPDATE consign.queue SET hooks = hooks - 'moved' WHERE name = 'orders'", "order_follow_off"),
-        ("DROP TRIGGER succeeded_is_final ON consign.idempo_ledger", "order_follow_off"),
+        ("SELECT consign.set_hook('orders', 'expired', NULL)", "order_guard_off"),
+        ("SELECT consign.set_hook('orders', 'settled', NULL)", "order_guard_off"),
+        ("SELECT consign.set_hook('orders', 'check', NULL)", "order_guard_off"),
+        ("UPDATE consign.queue SET hooks = hooks - 'moved' WHERE name = 'orders'", "order_guard_off"),
+        ("DROP TRIGGER succeeded_is_final ON consign.idempo_ledger", "order_guard_off"),
         // A copy of an order: its key has a row, but that is of another message.
         ("SELECT consign.set_hook('orders', 'check', NULL);
           SELECT consign.enqueue('orders', payload, 'desk-2/copy-0001') FROM consign.message WHERE queue = 'orders' LIMIT 1", "order_not_in_ledger"),

@@ -177,7 +177,7 @@ impl From<Vec<CompletionResult>> for CompletedBody {
             outbox_id: completed.outbox_id,
             attempt_no: completed.attempt_no,
             effective_state: completed.state,
-            state: PaymentState::from(completed.place),
+            state: PaymentState::from(completed.message_state),
         };
         Self {
             completed: completed.into_iter().map(payment).collect(),

@@ -122,12 +122,12 @@ fn bound<'c>(
 }
 
 fn completed(row: &PgRow) -> Result<CompletionResult> {
-    let place: StateKind = rows::column::<&str>(row, "place")?.parse()?;
+    let message_state: StateKind = rows::column::<&str>(row, "message_state")?.parse()?;
     Ok(CompletionResult {
         outbox_id: OutboxId(rows::column(row, "outbox_id")?),
         attempt_no: rows::number(row, "attempt_no")?,
         state: attempt_state(row)?,
-        place,
+        message_state,
     })
 }
 

@@ -143,7 +143,7 @@ fn places(state: PaymentState) -> Vec<&'static str> {
 
 /// A payment and its message's state, as in `payment_get.sql`.
 pub(super) fn view(row: &PgRow) -> Result<PaymentView> {
-    let place: StateKind = rows::column::<&str>(row, "place")?.parse()?;
+    let message_state: StateKind = rows::column::<&str>(row, "message_state")?.parse()?;
     let due_at = rows::optional_time(row, "due_at")?;
     Ok(PaymentView {
         outbox_id: OutboxId(rows::column(row, "outbox_id")?),
@@ -156,11 +156,11 @@ pub(super) fn view(row: &PgRow) -> Result<PaymentView> {
         tenant_id: rows::column(row, "tenant_id")?,
         correlation_id: rows::column(row, "correlation_id")?,
         created_at: rows::time(row, "created_at")?,
-        state: place.into(),
-        place,
+        state: message_state.into(),
+        message_state,
         attempt_count: rows::number(row, "attempts")?,
         // A waiting message becomes due when it is promoted.
-        next_attempt_at: due_at.filter(|_| place == StateKind::Ready),
+        next_attempt_at: due_at.filter(|_| message_state == StateKind::Ready),
         claimed_by: rows::column(row, "owner")?,
         lease_expires_at: rows::optional_time(row, "expires_at")?,
         reason: rows::column(row, "reason")?,

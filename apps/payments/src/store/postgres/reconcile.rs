@@ -61,10 +61,10 @@ fn cut<T>(list: &mut Vec<T>, limit: usize) -> bool {
 }
 
 fn late(row: &PgRow) -> Result<LateSuccess> {
-    let place: StateKind = rows::column::<&str>(row, "place")?.parse()?;
+    let message_state: StateKind = rows::column::<&str>(row, "message_state")?.parse()?;
     Ok(LateSuccess {
         outbox_id: OutboxId(rows::column(row, "outbox_id")?),
-        state: place.into(),
+        state: message_state.into(),
         late: extension::late(row)?,
     })
 }

@@ -80,7 +80,7 @@ impl PaymentWork<'_, '_> {
                 attempt_no,
                 outcome,
                 next_due_at,
-                state: place,
+                state: message_state,
                 ..
             } = recorded
                 .remove(id)
@@ -90,7 +90,7 @@ impl PaymentWork<'_, '_> {
                 attempt_no,
                 // Workers cannot report the kernel's own codes, so the code does not matter.
                 state: AttemptState::of(outcome, None, next_due_at),
-                place,
+                message_state,
             })
         };
         let completed: Result<_> = completions.iter().zip(&messages).map(completed).collect();

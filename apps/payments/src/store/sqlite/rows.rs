@@ -42,7 +42,7 @@ impl ViewRow {
             let micros: Option<i64> = row.try_get(name)?;
             micros.map(rows::timestamp).transpose()
         };
-        let place: StateKind = text("place")?
+        let message_state: StateKind = text("message_state")?
             .parse()
             .map_err(|error| Failure::corrupt(format!("{error}")))?;
         Ok(Self(PaymentView {
@@ -56,11 +56,11 @@ impl ViewRow {
             tenant_id: id("tenant_id")?,
             correlation_id: id("correlation_id")?,
             created_at: rows::timestamp(row.try_get("created_at")?)?,
-            state: place.into(),
-            place,
+            state: message_state.into(),
+            message_state,
             attempt_count: rows::count(row.try_get("attempts")?)?,
             // A waiting message becomes due when it is promoted.
-            next_attempt_at: time("due_at")?.filter(|_| place == StateKind::Ready),
+            next_attempt_at: time("due_at")?.filter(|_| message_state == StateKind::Ready),
             claimed_by: row.try_get("owner")?,
             lease_expires_at: time("expires_at")?,
             reason: row.try_get("reason")?,
@@ -86,8 +86,8 @@ pub(super) async fn one(
     let Some(story) = explain(connection, now, view.message_id).await? else {
         return Ok(None);
     };
-    view.place = story.state.kind();
-    view.state = view.place.into();
+    view.message_state = story.state.kind();
+    view.state = view.message_state.into();
     view.attempt_count = story.attempts;
     match story.state {
         State::Ready { due_at } => view.next_attempt_at = Some(due_at),

@@ -27,14 +27,14 @@ pub(crate) async fn every_completion_leads_where_it_should(harness: &dyn Payment
         (failed, AttemptState::Failed, StateKind::Dead),
         (retryable, AttemptState::Retryable, StateKind::Ready),
     ];
-    for (n, (say, state, place)) in table.into_iter().enumerate() {
+    for (n, (say, state, message_state)) in table.into_iter().enumerate() {
         let id = fixture.enqueue_one(&payment(n)).await;
         let lease = fixture.stage.claim(1).await;
         fixture.stage.advance(s(1)).await;
         let now = fixture.stage.now().await;
         let done = fixture.complete(&lease, say(id)).await;
         assert_eq!((done.outbox_id, done.attempt_no), (id, 1));
-        assert_eq!((done.state, done.place), (state, place));
+        assert_eq!((done.state, done.message_state), (state, message_state));
 
         let attempt = &fixture.attempts(id).await[0];
         assert_eq!((attempt.outbox_id, attempt.state), (id, state));
@@ -51,7 +51,7 @@ pub(crate) async fn every_completion_leads_where_it_should(harness: &dyn Payment
         );
 
         let view = fixture.view(id).await;
-        assert_eq!((view.place, view.attempt_count), (place, 1));
+        assert_eq!((view.message_state, view.attempt_count), (message_state, 1));
         assert_eq!(
             (view.claimed_by, view.lease_expires_at),
             (None, None),

@@ -220,7 +220,10 @@ pub(crate) async fn a_retryable_payment_is_in_doubt_as_reported(harness: &dyn Pa
     for (n, (say, in_doubt)) in table.into_iter().enumerate() {
         let id = fixture.enqueue_one(&payment(n)).await;
         let done = fixture.work_off(say).await;
-        assert_eq!((done.state, done.place), (Retryable, StateKind::Ready));
+        assert_eq!(
+            (done.state, done.message_state),
+            (Retryable, StateKind::Ready)
+        );
         let attempt = fixture.attempts(id).await.remove(0);
         let seen = (attempt.state, attempt.in_doubt);
         assert_eq!(seen, (Retryable, in_doubt), "case {n}");
@@ -250,7 +253,7 @@ pub(crate) async fn a_doubt_lasts_until_it_is_ruled_out_explicitly(harness: &dyn
         ..retryable(id)
     };
     let done = fixture.work_off(asked).await;
-    assert_eq!((done.state, done.place), (Failed, StateKind::Dead));
+    assert_eq!((done.state, done.message_state), (Failed, StateKind::Dead));
     assert!(!fixture.attempts(id).await[2].in_doubt);
     let moved = fixture.payments.requeue_payments(&[id], &by()).await;
     moved.expect("requeue answers");
@@ -273,7 +276,10 @@ pub(crate) async fn a_doubt_on_the_last_try_is_held(harness: &dyn PaymentsHarnes
         ..retryable(id)
     };
     let done = fixture.work_off(unknown).await;
-    assert_eq!((done.state, done.place), (Retryable, StateKind::Held));
+    assert_eq!(
+        (done.state, done.message_state),
+        (Retryable, StateKind::Held)
+    );
     let view = fixture.view(id).await;
     assert_eq!(view.state, PaymentState::Held);
     assert_eq!(view.reason.as_deref(), Some("uncertain"));

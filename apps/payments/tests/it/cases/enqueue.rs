@@ -48,7 +48,7 @@ pub(crate) async fn a_payment_is_a_row_and_a_message(harness: &dyn PaymentsHarne
     );
     assert_eq!((view.sequence_id, view.created_at), (1, now));
     assert_eq!(
-        (view.state, view.place),
+        (view.state, view.message_state),
         (PaymentState::Pending, StateKind::Ready)
     );
     assert_eq!((view.attempt_count, view.next_attempt_at), (0, Some(now)));

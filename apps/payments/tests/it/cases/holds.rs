@@ -117,7 +117,10 @@ pub(crate) async fn a_success_without_a_reference_is_held(harness: &dyn Payments
         let lease = fixture.stage.claim(1).await;
         if n == 0 {
             let done = fixture.complete(&lease, unreferenced(*id)).await;
-            assert_eq!((done.state, done.place), (Retryable, StateKind::Held));
+            assert_eq!(
+                (done.state, done.message_state),
+                (Retryable, StateKind::Held)
+            );
         } else {
             // As the worker reports it.
             let message_id = lease.messages[0].message.id;
@@ -217,7 +220,7 @@ pub(crate) async fn a_success_without_a_reference_is_held_on_the_last_try(
         fixture.stage.advance(s(5)).await;
     }
     let done = fixture.work_off(unreferenced).await;
-    assert_eq!(done.place, StateKind::Held);
+    assert_eq!(done.message_state, StateKind::Held);
     assert_eq!(fixture.story(id).await, [Retryable, Retryable, Retryable]);
 }
 

@@ -42,7 +42,7 @@ pub(crate) async fn the_next_of_a_participant_waits(harness: &dyn PaymentsHarnes
     let a = fixture.enqueue(&[payment(1), payment(2), payment(3)]).await;
     let b = fixture.enqueue_one(&payment_of("bank-b", 1)).await;
     assert_eq!(claim_all(&fixture).await, [a[0], b]);
-    assert_eq!(fixture.view(a[1]).await.place, StateKind::Waiting);
+    assert_eq!(fixture.view(a[1]).await.message_state, StateKind::Waiting);
     assert_eq!(fixture.view(a[1]).await.state, PaymentState::Pending);
     assert_eq!(fixture.view(a[1]).await.next_attempt_at, None);
 

@@ -24,7 +24,7 @@ fn of_tenant(payment: NewPayment) -> NewPayment {
     }
 }
 
-/// One payment in each place: dispatched, failed, resting, leased, held, ready; the last two are a
+/// One payment in each state: dispatched, failed, resting, leased, held, ready; the last two are a
 /// tenant's.
 async fn one_of_each(fixture: &PaymentsFixture<'_>) -> [OutboxId; 6] {
     let done = fixture.enqueue_one(&payment(1)).await;

@@ -49,7 +49,10 @@ pub(crate) async fn a_lost_lease_is_repaired_once(harness: &dyn PaymentsHarness)
         (view.outbox_id, view.sequence_id),
         (before.outbox_id, before.sequence_id)
     );
-    assert_eq!((view.place, view.attempt_count), (StateKind::Ready, 2));
+    assert_eq!(
+        (view.message_state, view.attempt_count),
+        (StateKind::Ready, 2)
+    );
     assert_eq!((view.claimed_by, view.lease_expires_at), (None, None));
     assert_eq!(view.next_attempt_at, Some(after(now, s(1))));
     assert_eq!(attempt.next_attempt_at, view.next_attempt_at);

@@ -149,7 +149,7 @@ async fn order_survives_holds_at_every_moment() {
             }
         }));
     }
-    let left = "SELECT count(*) FROM consign.payment_place";
+    let left = "SELECT count(*) FROM consign.payment_undelivered";
     let deadline = Instant::now() + SOON;
     while fixture.count(left).await > 0 {
         assert!(Instant::now() < deadline, "the last ones are forgotten");

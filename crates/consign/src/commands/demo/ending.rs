@@ -84,6 +84,6 @@ async fn books(store: &dyn Store, story: &SceneWriter) -> Result<(), Failure> {
     story.shown("G9", "once the faults ended, everything else drained")?;
     let findings = store.doctor().await?;
     check(findings.is_empty(), || format!("doctor found {findings:?}"))?;
-    let text = "doctor finds nothing wrong: every message is in exactly one place";
+    let text = "doctor finds nothing wrong: every message is in exactly one state";
     story.happened("doctor", text, json!({"findings": findings}))
 }

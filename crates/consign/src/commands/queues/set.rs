@@ -31,7 +31,7 @@ pub(super) struct Set {
 #[derive(Args, Debug)]
 #[group(id = "part", multiple = true)]
 struct Parts {
-    /// How long a lease lives, such as 30s
+    /// Lease time, such as 30s
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     lease: Option<Duration>,
     /// The longest lease that a claim or a renewal may request, such as 1h
@@ -166,11 +166,11 @@ impl Parts {
     fn apply(&self, mut policy: QueuePolicy) -> Result<QueuePolicy, Failure> {
         if let Some(lease) = self.lease {
             policy.lease_ttl_ms = u64::try_from(lease.as_millis())
-                .map_err(|_| Failure::refused("--lease: a lease lives from 1 ms to 24 h"))?;
+                .map_err(|_| Failure::refused("--lease: must be 1 ms to 24 h"))?;
         }
         if let Some(lease) = self.lease_max {
             policy.lease_ttl_max_ms = u64::try_from(lease.as_millis())
-                .map_err(|_| Failure::refused("--lease-max: a lease lives from 1 ms to 24 h"))?;
+                .map_err(|_| Failure::refused("--lease-max: must be 1 ms to 24 h"))?;
         }
         if let Some(attempts) = self.attempts {
             policy.attempts_max = attempts;

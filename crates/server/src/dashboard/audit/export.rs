@@ -166,9 +166,9 @@ impl Export {
     }
 }
 
-/// Why an export broke off.
+/// Why an export ended early.
 #[derive(Debug, thiserror::Error)]
-#[error("the export broke off: {0}")]
+#[error("the export is incomplete: {0}")]
 struct ExportError(String);
 
 fn csv(entry: &dyn AuditLogEntry) -> String {

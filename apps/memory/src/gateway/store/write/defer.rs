@@ -69,9 +69,7 @@ impl StoreCall {
         StoreAnswer {
             reason: Some(format!("{reason}:outbox:{outbox_id}")),
             outbox_id: Some(outbox_id),
-            message: Some(format!(
-                "the memory server cannot take it now ({shown}); {row}"
-            )),
+            message: Some(format!("memory server unavailable ({shown}); {row}")),
             error_code: is_hit.then_some("OUTBOX_DEDUP_HIT"),
             ..self.answer("deferred")
         }
@@ -87,7 +85,7 @@ impl StoreCall {
             "the logbook did not answer in time; the memory may be enqueued later"
         );
         let message = format!(
-            "the memory server cannot take it now ({shown}), and the logbook does not answer: it \
+            "memory server unavailable ({shown}), and the logbook does not answer: it \
              may or may not be enqueued; repeat the request"
         );
         StoreAnswer {
@@ -107,7 +105,7 @@ impl StoreCall {
         if failure.certainty() == Certainty::Unknown
             && let Some(outbox_id) = self.committed_row().await
         {
-            let message = format!("the memory server cannot take it now ({shown}); it is kept");
+            let message = format!("memory server unavailable ({shown}); it is kept");
             return StoreAnswer {
                 outbox_id: Some(outbox_id),
                 message: Some(message),
@@ -134,9 +132,8 @@ impl StoreCall {
             .audit
             .end_failed(code, &format!("{shown}; {why}"), may_be_stored);
         self.finish_audit(end).await;
-        let message = format!(
-            "the memory server cannot take it now ({shown}), and it could not be kept: {why}"
-        );
+        let message =
+            format!("memory server unavailable ({shown}), and it could not be kept: {why}");
         StoreAnswer {
             context: Some(context),
             ..self.error(code, message, failure.is_retryable())

@@ -368,7 +368,7 @@ CREATE FUNCTION governance.refuse_audit_change() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    RAISE EXCEPTION '% on governance.write_audit refused: what was audited stays', TG_OP
+    RAISE EXCEPTION '% on governance.write_audit rejected: rows are append-only', TG_OP
         USING ERRCODE = 'CN009', HINT = 'Write a new audit instead; only a pending one changes, once, by ending.';
 END $$;
 REVOKE ALL ON FUNCTION governance.refuse_audit_change() FROM PUBLIC;
@@ -468,7 +468,7 @@ BEGIN
     ELSIF jsonb_typeof(coalesce($6, '{}')) <> 'object' THEN
         RAISE EXCEPTION 'evidence_refs_json: must be an object' USING ERRCODE = 'CN006';
     ELSIF v_status = 'pending' AND coalesce($7, '') = '' THEN
-        RAISE EXCEPTION 'correlation_id: a pending audit ends by it' USING ERRCODE = 'CN006';
+        RAISE EXCEPTION 'correlation_id: is missing; a pending audit requires correlation_id' USING ERRCODE = 'CN006';
     END IF;
     INSERT INTO governance.write_audit AS a (created_at, ts, actor_user_id, target_space, action, reason, payload_sha,
                                              evidence_refs_json, correlation_id, status)

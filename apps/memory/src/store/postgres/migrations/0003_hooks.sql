@@ -96,9 +96,9 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.warn_unaudited(bigint, text, text) FROM PUBLIC;
 
--- Follows settled and expired leases: audits attempts that delivered, will be repeated, or after which the memory is
+-- Runs at every settle and expiry: audits attempts that delivered, will be repeated, or after which the memory is
 -- dead. An expiry that only puts the memory back is not audited.
-CREATE FUNCTION logbook.follow_lease(p_queue text, p_ids bigint[], p_fence bigint) RETURNS void
+CREATE FUNCTION logbook.audit_outcomes(p_queue text, p_ids bigint[], p_fence bigint) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     SET plan_cache_mode = force_generic_plan
@@ -123,12 +123,12 @@ BEGIN
         END;
     END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION logbook.follow_lease(text, bigint[], bigint) FROM PUBLIC;
-SELECT consign.set_hook('memory', 'settled', 'logbook.follow_lease');
-SELECT consign.set_hook('memory', 'expired', 'logbook.follow_lease');
+REVOKE ALL ON FUNCTION logbook.audit_outcomes(text, bigint[], bigint) FROM PUBLIC;
+SELECT consign.set_hook('memory', 'settled', 'logbook.audit_outcomes');
+SELECT consign.set_hook('memory', 'expired', 'logbook.audit_outcomes');
 
 -- A fresh start counts from here: the attempt after which a memory was dead is its last one.
-CREATE FUNCTION logbook.follow_moved(p_queue text, p_ids bigint[], p_action text) RETURNS void
+CREATE FUNCTION logbook.record_requeue(p_queue text, p_ids bigint[], p_action text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
     AS $$
 BEGIN
@@ -141,11 +141,11 @@ BEGIN
             GROUP BY a.message_id
         ON CONFLICT (message_id) DO UPDATE SET attempt_no = excluded.attempt_no;
 END $$;
-REVOKE ALL ON FUNCTION logbook.follow_moved(text, bigint[], text) FROM PUBLIC;
-SELECT consign.set_hook('memory', 'moved', 'logbook.follow_moved');
+REVOKE ALL ON FUNCTION logbook.record_requeue(text, bigint[], text) FROM PUBLIC;
+SELECT consign.set_hook('memory', 'moved', 'logbook.record_requeue');
 
 -- Audits results that came after their lease had ended.
-CREATE FUNCTION logbook.follow_late(p_queue text, p_ids bigint[], p_token uuid) RETURNS void
+CREATE FUNCTION logbook.audit_late(p_queue text, p_ids bigint[], p_token uuid) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -174,8 +174,8 @@ BEGIN
         END;
     END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION logbook.follow_late(text, bigint[], uuid) FROM PUBLIC;
-SELECT consign.set_hook('memory', 'late', 'logbook.follow_late');
+REVOKE ALL ON FUNCTION logbook.audit_late(text, bigint[], uuid) FROM PUBLIC;
+SELECT consign.set_hook('memory', 'late', 'logbook.audit_late');
 
 -- A whole number in a document; NULL: there is none.
 CREATE FUNCTION logbook.number_at(p_document jsonb, p_field text) RETURNS bigint

@@ -123,7 +123,7 @@ BEGIN
     END IF;
     -- Masked, two names could become one.
     IF logbook.masked($1) <> $1 OR logbook.masked($2) <> $2 THEN
-        RAISE EXCEPTION '%: must not hold credentials', CASE WHEN logbook.masked($1) <> $1 THEN 'namespace' ELSE 'key' END USING ERRCODE = 'CN006';
+        RAISE EXCEPTION '%: contains credentials; remove them', CASE WHEN logbook.masked($1) <> $1 THEN 'namespace' ELSE 'key' END USING ERRCODE = 'CN006';
     END IF;
     INSERT INTO logbook.kv AS k (namespace, key, value_json, updated_at) VALUES ($1, $2, coalesce($3, 'null'), consign.clock())
         ON CONFLICT ON CONSTRAINT kv_pkey DO UPDATE SET value_json = excluded.value_json, updated_at = excluded.updated_at;

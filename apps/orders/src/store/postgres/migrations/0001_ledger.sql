@@ -125,23 +125,21 @@ CREATE FUNCTION consign.order_result(p_order jsonb, p_key text, p_reason_code te
                 || CASE WHEN p_reason_code IS NULL THEN jsonb_build_array(p_message) ELSE '[]'::jsonb END))::json $$;
 REVOKE ALL ON FUNCTION consign.order_result(jsonb, text, text, text, timestamptz) FROM PUBLIC;
 
--- Whether the fields of an order are within their bounds.
-CREATE FUNCTION consign.is_sound_order(p_client text, p_key text, p_digest text, p_payload jsonb, p_ttl interval,
-                                       p_max_age interval) RETURNS boolean
+-- What is wrong with the fields of an order; NULL: nothing.
+CREATE FUNCTION consign.order_fault(p_client text, p_key text, p_digest text, p_payload jsonb, p_ttl interval,
+                                    p_max_age interval) RETURNS text
     LANGUAGE sql IMMUTABLE
-    RETURN (octet_length(p_client) BETWEEN 1 AND 128 AND p_client !~ '[/[:cntrl:]]' AND length(p_key) BETWEEN 8 AND 64
-            AND p_payload->>'request_digest' = p_digest AND consign.exact(p_ttl) BETWEEN interval '1 millisecond' AND interval '366 days'
-            AND coalesce(consign.exact(p_max_age) BETWEEN interval '0' AND interval '366 days', true)) IS TRUE;
-REVOKE ALL ON FUNCTION consign.is_sound_order(text, text, text, jsonb, interval, interval) FROM PUBLIC;
-
-CREATE FUNCTION consign.refuse_order() RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    RAISE EXCEPTION 'orders: the client must be 1 to 128 bytes without control characters and /, the key 8 to 64 characters, the payload must hold the request_digest, times must be up to a year'
-        USING ERRCODE = 'CN006';
-END $$;
-REVOKE ALL ON FUNCTION consign.refuse_order() FROM PUBLIC;
+    RETURN CASE
+        WHEN (octet_length(p_client) BETWEEN 1 AND 128 AND p_client !~ '[/[:cntrl:]]') IS NOT TRUE
+            THEN 'client: has ' || coalesce(octet_length(p_client), 0) || ' bytes; must be 1 to 128 without control characters and /'
+        WHEN (length(p_key) BETWEEN 8 AND 64) IS NOT TRUE
+            THEN 'key: has ' || coalesce(length(p_key), 0) || ' characters; must be 8 to 64'
+        WHEN (p_payload->>'request_digest' = p_digest) IS NOT TRUE THEN 'payload: request_digest is not the digest of the order'
+        WHEN (consign.exact(p_ttl) BETWEEN interval '1 millisecond' AND interval '366 days') IS NOT TRUE
+            THEN 'ttl: is ' || coalesce(p_ttl::text, 'null') || '; must be 1 ms to a year'
+        WHEN consign.exact(p_max_age) NOT BETWEEN interval '0' AND interval '366 days'
+            THEN 'max_age: is ' || p_max_age::text || '; must be 0 to a year' END;
+REVOKE ALL ON FUNCTION consign.order_fault(text, text, text, jsonb, interval, interval) FROM PUBLIC;
 
 -- Fails orders sent within a request for which no result was recorded in time: their outcome is unknown. A locked row is
 -- skipped: it is being closed, and a purge must not wait for that.
@@ -307,6 +305,8 @@ DECLARE
     v_ids   bigint[];
     v_count int := coalesce(cardinality(p_keys), 0);
     v_new   int;
+    v_nth   bigint;
+    v_fault text;
 BEGIN
     IF v_count = 0 THEN
         RETURN;
@@ -324,7 +324,7 @@ BEGIN
             SELECT v_now, v_now, v_now + o.ttl, v_now + o.max_age, o.id, 201, o.client, o.key, 'accepted', o.digest
                 FROM unnest(v_ids, p_clients, p_keys, p_digests, p_payloads, p_ttls, p_max_ages)
                     AS o (id, client, key, digest, payload, ttl, max_age)
-                WHERE consign.is_sound_order(o.client, o.key, o.digest, o.payload, o.ttl, o.max_age)
+                WHERE consign.order_fault(o.client, o.key, o.digest, o.payload, o.ttl, o.max_age) IS NULL
                 -- Keys in one order everywhere, or two producers could wait for each other.
                 ORDER BY o.client COLLATE "C", o.key COLLATE "C", o.id
             ON CONFLICT (client, idempotency_key) DO NOTHING;
@@ -338,11 +338,13 @@ BEGIN
                         AS o (id, client, key, digest, ttl, max_age);
             RETURN;
         END IF;
-        IF EXISTS (SELECT FROM unnest(p_clients, p_keys, p_digests, p_payloads, p_ttls, p_max_ages)
-                           AS o (client, key, digest, payload, ttl, max_age)
-                       WHERE NOT consign.is_sound_order(o.client, o.key, o.digest, o.payload, o.ttl, o.max_age))
-        THEN
-            PERFORM consign.refuse_order();
+        SELECT o.nth - 1, f.fault INTO v_nth, v_fault
+            FROM unnest(p_clients, p_keys, p_digests, p_payloads, p_ttls, p_max_ages)
+                WITH ORDINALITY AS o (client, key, digest, payload, ttl, max_age, nth),
+                consign.order_fault(o.client, o.key, o.digest, o.payload, o.ttl, o.max_age) AS f (fault)
+            WHERE f.fault IS NOT NULL ORDER BY o.nth LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'orders: order % of the call: %', v_nth, v_fault USING ERRCODE = 'CN006';
         END IF;
         RETURN QUERY SELECT * FROM consign.accept_among_known(v_ids, p_clients, p_keys, p_digests, p_payloads, p_headers, v_now);
         -- No row is returned if a purge deleted one between the two statements: then its key is free.
@@ -361,9 +363,11 @@ DECLARE
     v_new    bigint[] := '{}';
     v_answer consign.order_answer;
     v_again  consign.order_answer;
+    v_fault  text;
 BEGIN
-    IF NOT consign.is_sound_order(p_client, p_key, p_digest, p_payload, p_ttl, NULL) THEN
-        PERFORM consign.refuse_order();
+    v_fault := consign.order_fault(p_client, p_key, p_digest, p_payload, p_ttl, NULL);
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION 'orders: %', v_fault USING ERRCODE = 'CN006';
     END IF;
     IF coalesce(consign.exact(p_give_up_after) NOT BETWEEN interval '1 millisecond' AND interval '1 day', true) THEN
         RAISE EXCEPTION 'give_up_after: must be from 1 ms to a day' USING ERRCODE = 'CN006';

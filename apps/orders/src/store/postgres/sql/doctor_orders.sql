@@ -39,7 +39,7 @@ SELECT 'order_disagrees', count(*) || ' order(s) are ' || o.status || ' in the l
     FROM disagreeing o
     GROUP BY o.status, o.state
 UNION ALL
-SELECT 'order_follow_off', 'the ledger of orders is not updated with its messages: hook ' || wanted.event || ' of queue orders is off',
+SELECT 'order_guard_off', 'the ledger of orders is not updated with its messages: hook ' || wanted.event || ' of queue orders is off',
        'as owner: SELECT consign.set_hook(''orders'', ''' || wanted.event || ''', ''' || wanted.function || '''), then run doctor again',
        '{}'::bigint[]
     FROM (VALUES ('check', 'consign.check_orders'), ('settled', 'consign.end_orders'), ('expired', 'consign.end_orders'),
@@ -47,7 +47,7 @@ SELECT 'order_follow_off', 'the ledger of orders is not updated with its message
                ('needed', 'consign.needed_orders'), ('departed', 'consign.depart_orders')) AS wanted (event, function)
     WHERE NOT EXISTS (SELECT FROM consign.queue q WHERE q.name = 'orders' AND q.hooks->>wanted.event = wanted.function)
 UNION ALL
-SELECT 'order_follow_off', 'succeeded rows of the ledger of orders can be changed: trigger succeeded_is_final is off',
+SELECT 'order_guard_off', 'succeeded rows of the ledger of orders can be changed: trigger succeeded_is_final is off',
        'as owner: ALTER TABLE consign.idempo_ledger ENABLE TRIGGER succeeded_is_final (create it as in `consign migrate print` if missing)',
        '{}'::bigint[]
     WHERE NOT EXISTS (

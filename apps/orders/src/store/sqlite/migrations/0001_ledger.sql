@@ -1,5 +1,5 @@
 -- Orders: the ledger of idempotency keys, which follows the messages of the queue `orders`: the app's hook runs the
--- statements `follow_*` in the transaction that changes a message.
+-- statements `ledger_end_*` and `ledger_reopen` in the transaction that changes a message.
 
 -- One row per client and key. `response_payload_json` is text as it was given: its numbers are
 -- never parsed. `requeued_at` is the last requeue; the row's times to live count from there. `give_up_at` and `direct_order` are for orders sent within

@@ -47,7 +47,7 @@ BEGIN
     SELECT (c).* INTO v_wrong FROM unnest(p_completions) c
         WHERE coalesce(c.state NOT IN ('DISPATCHED', 'FAILED', 'RETRYABLE'), true) ORDER BY c.ord LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION 'INVALID_COMPLETION_STATE: % of payment %', coalesce(v_wrong.state::text, 'NULL'), v_wrong.outbox_id
+        RAISE EXCEPTION 'INVALID_COMPLETION_STATE: state % of payment % is not a completion', coalesce(v_wrong.state::text, 'NULL'), v_wrong.outbox_id
             USING ERRCODE = 'P7003', DETAIL = jsonb_build_object('outbox_id', v_wrong.outbox_id, 'state', v_wrong.state)::text,
                   HINT = 'Nothing was written. A completion is DISPATCHED, RETRYABLE or FAILED.';
     END IF;
@@ -137,7 +137,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.dispatch_whole(consign.lease, timestamptz, bigint[], consign.outbox_attempt_state[], text[], text[], text[], bigint[]) FROM PUBLIC;
 
--- Records what became of payments, a row for each in the order given; `place` is where it is now.
+-- Records what became of payments, a row for each in the order given; `message_state` is the state of its message now.
 --
 -- A lease that is not this worker's, has ended or does not hold them all is P7002 and nothing is
 -- written, except that what this token has recorded already is answered as it was: a lost reply is
@@ -148,7 +148,7 @@ CREATE FUNCTION consign.complete_payments(p_lease_token uuid, p_worker_id text, 
                                           p_rail_codes text[], p_error_codes text[], p_error_messages text[],
                                           p_latency_ms bigint[], p_delays interval[], p_in_doubt boolean[],
                                           p_hold_unreferenced boolean)
-    RETURNS TABLE (outbox_id uuid, attempt_no int, effective_state consign.outbox_attempt_state, place text)
+    RETURNS TABLE (outbox_id uuid, attempt_no int, effective_state consign.outbox_attempt_state, message_state text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     SET plan_cache_mode = force_generic_plan

@@ -2,8 +2,8 @@
 
 -- Where the payments are that the rail does not have: ready, leased, held, waiting or dead; has_begun: it
 -- may have been called. Without the tokens, which are permissions.
-CREATE VIEW consign.payment_place AS
-    SELECT u.id AS message_id, 'ready' AS place, u.attempts, r.due_at, NULL::text AS owner, NULL::bigint AS fence,
+CREATE VIEW consign.payment_undelivered AS
+    SELECT u.id AS message_id, 'ready' AS message_state, u.attempts, r.due_at, NULL::text AS owner, NULL::bigint AS fence,
            NULL::timestamptz AS claimed_at, NULL::timestamptz AS expires_at, NULL::boolean AS has_begun, NULL::text AS reason
         FROM consign.ready r, unnest(r.ids, r.attempts) AS u (id, attempts) WHERE r.queue = 'payments'
     UNION ALL
@@ -27,13 +27,13 @@ CREATE VIEW consign.payment_outbox_pending AS
            m.payload->'payload' AS payload, w.attempts AS attempt_count, coalesce(w.due_at, w.claimed_at) AS next_attempt_at,
            p.created_at, w.owner AS claimed_by,
            CASE WHEN (SELECT has_column_privilege('consign.lease', 'token', 'SELECT')) THEN l.token END AS lease_token,
-           w.expires_at AS lease_expires_at, p.tenant_id, p.correlation_id, w.place = 'held' AS kyc_hold, w.reason AS hold_reason,
-           w.place
-        FROM consign.payment_place w
+           w.expires_at AS lease_expires_at, p.tenant_id, p.correlation_id, w.message_state = 'held' AS kyc_hold, w.reason AS hold_reason,
+           w.message_state
+        FROM consign.payment_undelivered w
         JOIN consign.payment p ON p.message_id = w.message_id
         JOIN consign.message m ON m.id = w.message_id
         LEFT JOIN consign.lease l ON l.fence = w.fence
-        WHERE w.place <> 'dead';
+        WHERE w.message_state <> 'dead';
 
 -- What happened, one row per payment and lease. Nothing in it ever changes. The token is as in attempt_view: readers do
 -- not see it. The payload is the message's and is not repeated here.
@@ -89,28 +89,28 @@ REVOKE ALL ON FUNCTION consign.outbox_attempts_since(timestamptz, uuid) FROM PUB
 -- The supervisor's figures, one row. `stuck`: in a lease for more than two minutes.
 CREATE VIEW consign.supervisor_outbox_status AS
     WITH pending AS MATERIALIZED (
-        SELECT w.place, w.attempts, w.due_at, w.claimed_at, w.expires_at, p.created_at, consign.clock() AS now
-            FROM consign.payment_place w JOIN consign.payment p ON p.message_id = w.message_id),
+        SELECT w.message_state, w.attempts, w.due_at, w.claimed_at, w.expires_at, p.created_at, consign.clock() AS now
+            FROM consign.payment_undelivered w JOIN consign.payment p ON p.message_id = w.message_id),
     recent AS MATERIALIZED (SELECT * FROM consign.outbox_attempts_since(consign.clock() - interval '1 hour')),
     sums AS (
-        SELECT count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting')) AS pending,
-               count(*) FILTER (WHERE place = 'ready' AND due_at <= now) AS due,
-               count(*) FILTER (WHERE place = 'ready' AND due_at > now) AS scheduled,
-               count(*) FILTER (WHERE place = 'waiting') AS waiting,
-               count(*) FILTER (WHERE place = 'leased') AS leased,
-               count(*) FILTER (WHERE place = 'leased' AND expires_at <= now) AS expired,
-               count(*) FILTER (WHERE place = 'leased' AND claimed_at < now - interval '2 minutes') AS stuck,
-               count(*) FILTER (WHERE place = 'held') AS held,
-               count(*) FILTER (WHERE place = 'dead') AS failed,
-               count(*) FILTER (WHERE place = 'dead' AND attempts >= 5) AS dlq,
-               count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting') AND attempts = 1) AS attempts_1,
-               count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting') AND attempts = 2) AS attempts_2,
-               count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting') AND attempts = 3) AS attempts_3,
-               count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting') AND attempts = 4) AS attempts_4,
-               count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting') AND attempts >= 5) AS attempts_5_plus,
+        SELECT count(*) FILTER (WHERE message_state IN ('ready', 'leased', 'waiting')) AS pending,
+               count(*) FILTER (WHERE message_state = 'ready' AND due_at <= now) AS due,
+               count(*) FILTER (WHERE message_state = 'ready' AND due_at > now) AS scheduled,
+               count(*) FILTER (WHERE message_state = 'waiting') AS waiting,
+               count(*) FILTER (WHERE message_state = 'leased') AS leased,
+               count(*) FILTER (WHERE message_state = 'leased' AND expires_at <= now) AS expired,
+               count(*) FILTER (WHERE message_state = 'leased' AND claimed_at < now - interval '2 minutes') AS stuck,
+               count(*) FILTER (WHERE message_state = 'held') AS held,
+               count(*) FILTER (WHERE message_state = 'dead') AS failed,
+               count(*) FILTER (WHERE message_state = 'dead' AND attempts >= 5) AS dlq,
+               count(*) FILTER (WHERE message_state IN ('ready', 'leased', 'waiting') AND attempts = 1) AS attempts_1,
+               count(*) FILTER (WHERE message_state IN ('ready', 'leased', 'waiting') AND attempts = 2) AS attempts_2,
+               count(*) FILTER (WHERE message_state IN ('ready', 'leased', 'waiting') AND attempts = 3) AS attempts_3,
+               count(*) FILTER (WHERE message_state IN ('ready', 'leased', 'waiting') AND attempts = 4) AS attempts_4,
+               count(*) FILTER (WHERE message_state IN ('ready', 'leased', 'waiting') AND attempts >= 5) AS attempts_5_plus,
                count(*) AS undispatched,
-               min(created_at) FILTER (WHERE place IN ('ready', 'leased', 'waiting')) AS oldest_pending_at,
-               extract(epoch FROM max(now - created_at) FILTER (WHERE place IN ('ready', 'leased', 'waiting'))) AS oldest_pending_seconds
+               min(created_at) FILTER (WHERE message_state IN ('ready', 'leased', 'waiting')) AS oldest_pending_at,
+               extract(epoch FROM max(now - created_at) FILTER (WHERE message_state IN ('ready', 'leased', 'waiting'))) AS oldest_pending_seconds
             FROM pending)
     SELECT s.pending, s.due, s.scheduled, s.waiting, s.leased, s.expired, s.stuck, s.held, s.failed, s.dlq,
            (SELECT count(*) FROM consign.payment) - s.undispatched
@@ -176,10 +176,10 @@ CREATE VIEW consign.payment_outbox_reconcile AS
         LEFT JOIN consign.attempt d ON d.message_id = l.message_id AND d.outcome = 'delivered'
     UNION ALL
     SELECT CASE WHEN w.reason = 'MISSING_RAIL_REFERENCE' THEN 'MISSING_REFERENCE'
-                WHEN w.place = 'dead' THEN 'FAILED_IN_DOUBT' ELSE 'UNCERTAIN' END, p.outbox_id,
+                WHEN w.message_state = 'dead' THEN 'FAILED_IN_DOUBT' ELSE 'UNCERTAIN' END, p.outbox_id,
            p.instruction_id, p.participant_id, p.rail_type, p.tenant_id, a.finished_at, a.owner, NULL, a.code,
-           CASE w.place WHEN 'held' THEN 'HELD' WHEN 'dead' THEN 'FAILED' ELSE 'PENDING' END
-        FROM consign.payment_place w JOIN consign.payment p ON p.message_id = w.message_id
+           CASE w.message_state WHEN 'held' THEN 'HELD' WHEN 'dead' THEN 'FAILED' ELSE 'PENDING' END
+        FROM consign.payment_undelivered w JOIN consign.payment p ON p.message_id = w.message_id
         JOIN LATERAL (SELECT r.* FROM consign.attempt r WHERE r.message_id = w.message_id
                           AND (r.outcome <> 'expired' OR r.result @> '{"may_have_begun": true}')
                           ORDER BY r.attempt_no DESC LIMIT 1) a ON a.outcome IN ('uncertain', 'expired')

@@ -9,7 +9,7 @@ CREATE TABLE consign.payment_import (
 
 -- The state of each payment in the former tables, and what the import does with it. `attempts` are its
 -- outcomes that are not here yet, first to last; `history_rows` all rows of its history; `message_id` and
--- `place` where it is here. `action` is one of
+-- `message_state` those of its message here. `action` is one of
 --   already_here, refused (`detail`: why), finished, pending,
 --   requeued_dispatching  in flight when the relayers stopped: the rail may have received it
 --   requeued_retryable    to be tried again, though no relayer would have
@@ -18,7 +18,7 @@ CREATE TABLE consign.payment_import (
 CREATE TYPE consign.former_payment AS (outbox_id uuid, instruction_id text, participant_id text, sequence_id bigint,
     idempotency_key text, rail_type text, payload jsonb, tenant_id uuid, correlation_id uuid, created_at timestamptz,
     next_attempt_at timestamptz, is_kyc_hold boolean, attempts jsonb, history_rows int, last_state text, message_id bigint,
-    place text, action text, detail text);
+    message_state text, action text, detail text);
 
 -- What is done about a payment that is here already: p_last is the last row of its history there.
 CREATE FUNCTION consign.former_news(p_message_id bigint, p_next_ttl text, p_last jsonb, OUT action text, OUT detail text)
@@ -93,13 +93,13 @@ BEGIN
         judged AS (
             SELECT s.*, count(*) OVER (PARTITION BY s.row->>'instruction_id', s.row->>'idempotency_key', s.row->>'tenant_id') > 1 AS key_twice,
                    count(*) OVER (PARTITION BY s.row->>'participant_id', s.row->>'sequence_id') > 1 AS sequence_twice,
-                   here.message_id, s.history_rows > i.attempts AS has_news, consign.state_of(here.message_id) AS place
+                   here.message_id, s.history_rows > i.attempts AS has_news, consign.state_of(here.message_id) AS message_state
                 FROM source s LEFT JOIN consign.payment here ON here.outbox_id = s.outbox_id
                 LEFT JOIN consign.payment_import i ON i.outbox_id = s.outbox_id)
         SELECT j.outbox_id, j.row->>'instruction_id', j.row->>'participant_id', (j.row->>'sequence_id')::bigint,
                j.row->>'idempotency_key', j.row->>'rail_type', j.row->'payload', (j.row->>'tenant_id')::uuid,
                (j.row->>'correlation_id')::uuid, j.created_at, (j.pending->>'next_attempt_at')::timestamptz,
-               coalesce((j.pending->>'kyc_hold')::boolean, false), j.outcomes, j.history_rows, j.last->>'state', j.message_id, j.place,
+               coalesce((j.pending->>'kyc_hold')::boolean, false), j.outcomes, j.history_rows, j.last->>'state', j.message_id, j.message_state,
                CASE WHEN j.message_id IS NOT NULL THEN CASE WHEN j.has_news THEN news.action ELSE 'already_here' END
                     WHEN fault.detail IS NOT NULL THEN 'refused'
                     WHEN j.last->>'state' IN ('DISPATCHED', 'FAILED') THEN 'finished'
@@ -111,7 +111,7 @@ BEGIN
             FROM judged j,
                 LATERAL (SELECT CASE WHEN j.message_id IS NULL
                                      THEN consign.former_fault(j.row, j.key_twice, j.sequence_twice) END AS detail) fault,
-                LATERAL consign.former_news(j.message_id, j.place, j.last) news
+                LATERAL consign.former_news(j.message_id, j.message_state, j.last) news
             -- Within a participant by number; the running maximum keeps to time where it can.
             ORDER BY max(j.created_at) OVER (PARTITION BY j.row->>'participant_id' ORDER BY (j.row->>'sequence_id')::bigint),
                      (j.row->>'sequence_id')::bigint, j.outbox_id
@@ -246,7 +246,7 @@ DECLARE
     v_dead    consign.dead;
     v_no      int;
 BEGIN
-    IF p_former.place = 'leased' THEN
+    IF p_former.message_state = 'leased' THEN
         -- The rail may have received it: it cannot be released, and it is in doubt if its lease expires.
         UPDATE consign.lease l SET begun = ARRAY(SELECT DISTINCT u FROM unnest(l.begun || p_former.message_id) u ORDER BY u)
             WHERE l.queue = 'payments' AND p_former.message_id = ANY (l.ids);
@@ -255,15 +255,15 @@ BEGIN
                 USING ERRCODE = 'serialization_failure', HINT = 'Nothing was taken over. Run it again.';
         END IF;
     END IF;
-    IF p_former.place IN ('delivered', 'leased') THEN
+    IF p_former.message_state IN ('delivered', 'leased') THEN
         PERFORM consign.record_late_former(p_former, p_fence, p_token, p_now);
         RETURN;
     END IF;
     SELECT * INTO STRICT v_message FROM consign.message m WHERE m.id = p_former.message_id;
-    IF p_former.place = 'dead' THEN
+    IF p_former.message_state = 'dead' THEN
         DELETE FROM consign.dead d WHERE d.message_id = v_message.id RETURNING * INTO v_dead;
         v_no := v_dead.attempt_no;
-    ELSIF p_former.place = 'held' THEN
+    ELSIF p_former.message_state = 'held' THEN
         DELETE FROM consign.held h WHERE h.message_id = v_message.id RETURNING * INTO v_held;
         v_no := v_held.attempts;
     ELSE
@@ -278,14 +278,14 @@ BEGIN
     IF p_former.action = 'failed_there' THEN
         PERFORM consign.bury_payment(v_message.id, v_no);
     ELSIF p_former.action = 'paid_there' THEN
-        IF p_former.place = 'dead' THEN
+        IF p_former.message_state = 'dead' THEN
             -- It died and is delivered now: its death stays in the totals of the queue.
             PERFORM consign.count_departed('payments', 0, 0, 1);
         END IF;
-    ELSIF p_former.place = 'dead' THEN
+    ELSIF p_former.message_state = 'dead' THEN
         INSERT INTO consign.dead (message_id, queue, at, attempt_no, code, detail)
             VALUES (v_message.id, v_dead.queue, v_dead.at, v_no, v_dead.code, v_dead.detail);
-    ELSIF p_former.place = 'held' THEN
+    ELSIF p_former.message_state = 'held' THEN
         INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts, "group")
             VALUES (v_message.id, v_held.queue, v_held.at, v_held.reason, v_held.tries, v_no, v_held."group");
     ELSIF consign.ready_or_waiting(v_message, v_entry.tries, v_no, p_now) = 'ready' THEN

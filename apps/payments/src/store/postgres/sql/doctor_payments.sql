@@ -58,12 +58,12 @@ SELECT 'payment_failed_in_doubt', count(*) || ' payment(s) have failed, though t
     WHERE r.kind = 'FAILED_IN_DOUBT'
     HAVING count(*) > 0
 UNION ALL
-SELECT 'payment_guard_off', 'the trigger ' || guard.name || ' on consign.' || guard.place || ' is missing or off',
-       'as owner: ALTER TABLE consign.' || guard.place || ' ENABLE TRIGGER ' || guard.name, '{}'::bigint[]
-    FROM (VALUES ('payment', 'append_only'), ('payment', 'keys_are_kept'), ('payment_participant', 'append_only')) AS guard (place, name)
+SELECT 'payment_guard_off', 'the trigger ' || guard.name || ' on consign.' || guard.table_name || ' is missing or off',
+       'as owner: ALTER TABLE consign.' || guard.table_name || ' ENABLE TRIGGER ' || guard.name, '{}'::bigint[]
+    FROM (VALUES ('payment', 'append_only'), ('payment', 'keys_are_kept'), ('payment_participant', 'append_only')) AS guard (table_name, name)
     WHERE NOT EXISTS (
         SELECT FROM pg_trigger t
-            WHERE t.tgrelid = ('consign.' || guard.place)::regclass AND t.tgname = guard.name AND t.tgenabled IN ('O', 'A'))
+            WHERE t.tgrelid = ('consign.' || guard.table_name)::regclass AND t.tgname = guard.name AND t.tgenabled IN ('O', 'A'))
 UNION ALL
 SELECT 'payment_guard_off', 'the hook ' || guard.event || ' of queue payments is missing: ' || guard.function || ' does not run',
        'as owner: SELECT consign.set_hook(''payments'', ''' || guard.event || ''', ''' || guard.function || ''')', '{}'::bigint[]

@@ -1,11 +1,11 @@
 -- The same as payment_list.sql for one instruction ($5), by payment_idempotency. The fence keeps a plan from
 -- walking along all payments because they are in order already.
-SELECT p.*, coalesce(w.place, 'delivered') AS place, w.due_at, w.owner, w.expires_at, w.reason,
+SELECT p.*, coalesce(w.message_state, 'delivered') AS message_state, w.due_at, w.owner, w.expires_at, w.reason,
        (SELECT coalesce(max(a.attempt_no), 0) FROM consign.attempt a WHERE a.message_id = p.message_id) AS attempts
-    FROM (SELECT * FROM consign.payment WHERE instruction_id = $5 OFFSET 0) p LEFT JOIN consign.payment_place w ON w.message_id = p.message_id
+    FROM (SELECT * FROM consign.payment WHERE instruction_id = $5 OFFSET 0) p LEFT JOIN consign.payment_undelivered w ON w.message_id = p.message_id
     WHERE p.message_id < $1
         AND EXISTS (SELECT FROM consign.message m WHERE m.id = p.message_id)
         AND ($3::uuid IS NULL OR p.tenant_id = $3)
         AND ($4::text IS NULL OR p.participant_id = $4)
-        AND ($6::text[] IS NULL OR coalesce(w.place, 'delivered') = ANY ($6))
+        AND ($6::text[] IS NULL OR coalesce(w.message_state, 'delivered') = ANY ($6))
     ORDER BY p.message_id DESC LIMIT $2

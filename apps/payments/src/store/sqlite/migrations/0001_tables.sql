@@ -68,8 +68,8 @@ CREATE INDEX attempt_rail_reference ON attempt (result ->> '$.rail_reference')
 WHERE outcome = 'delivered' AND result IS NOT NULL AND result ->> '$.rail_reference' IS NOT NULL;
 
 -- Where the payments are that are not dispatched. What is in none of these places is.
-CREATE VIEW payment_place AS
-SELECT CAST(entry.value AS INTEGER) AS message_id, 'ready' AS place,
+CREATE VIEW payment_undelivered AS
+SELECT CAST(entry.value AS INTEGER) AS message_id, 'ready' AS message_state,
        CAST(ready.attempts ->> entry.key AS INTEGER) AS attempts, ready.due_at,
        NULL AS owner, NULL AS fence, NULL AS claimed_at, NULL AS expires_at,
        NULL AS begun, NULL AS reason
@@ -98,11 +98,11 @@ SELECT p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempot
        w.due_at AS next_attempt_at, p.created_at, w.owner AS claimed_by,
        NULL AS lease_token,
        w.expires_at AS lease_expires_at, p.tenant_id, p.correlation_id,
-       w.place = 'held' AS kyc_hold, w.reason AS hold_reason
-FROM payment_place AS w
+       w.message_state = 'held' AS kyc_hold, w.reason AS hold_reason
+FROM payment_undelivered AS w
 JOIN payment AS p ON p.message_id = w.message_id
 JOIN message AS m ON m.id = w.message_id
-WHERE w.place <> 'dead';
+WHERE w.message_state <> 'dead';
 
 -- The attempts of payments with the protocol's states: from the attempt alone, because attempts never
 -- change. What will be tried again has a time for it; what was given up has none. What is in doubt is
@@ -142,25 +142,25 @@ CREATE VIEW supervisor_outbox_status AS
 WITH clock AS (
     SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) AS now
 ),
-place AS MATERIALIZED (
-    SELECT w.*, p.created_at, w.place IN ('waiting', 'ready', 'leased') AS is_pending
-    FROM payment_place AS w JOIN payment AS p USING (message_id)
+message_state AS MATERIALIZED (
+    SELECT w.*, p.created_at, w.message_state IN ('waiting', 'ready', 'leased') AS is_pending
+    FROM payment_undelivered AS w JOIN payment AS p USING (message_id)
 ),
 recent AS MATERIALIZED (
     SELECT state FROM payment_outbox_attempts, clock WHERE completed_at > now - 3600000000
 )
 SELECT count(*) FILTER (WHERE is_pending) AS pending,
-       count(*) FILTER (WHERE place = 'ready' AND due_at <= now) AS due,
-       count(*) FILTER (WHERE place = 'ready' AND due_at > now) AS scheduled,
-       count(*) FILTER (WHERE place = 'waiting') AS waiting,
-       count(*) FILTER (WHERE place = 'leased') AS leased,
-       count(*) FILTER (WHERE place = 'leased' AND expires_at <= now) AS expired,
-       count(*) FILTER (WHERE place = 'leased' AND claimed_at < now - 120000000) AS stuck,
-       count(*) FILTER (WHERE place = 'held') AS held,
-       count(*) FILTER (WHERE place = 'dead') AS failed,
-       count(*) FILTER (WHERE place = 'dead' AND attempts >= 5) AS dlq,
+       count(*) FILTER (WHERE message_state = 'ready' AND due_at <= now) AS due,
+       count(*) FILTER (WHERE message_state = 'ready' AND due_at > now) AS scheduled,
+       count(*) FILTER (WHERE message_state = 'waiting') AS waiting,
+       count(*) FILTER (WHERE message_state = 'leased') AS leased,
+       count(*) FILTER (WHERE message_state = 'leased' AND expires_at <= now) AS expired,
+       count(*) FILTER (WHERE message_state = 'leased' AND claimed_at < now - 120000000) AS stuck,
+       count(*) FILTER (WHERE message_state = 'held') AS held,
+       count(*) FILTER (WHERE message_state = 'dead') AS failed,
+       count(*) FILTER (WHERE message_state = 'dead' AND attempts >= 5) AS dlq,
        -- Those that failed and have left are on record by their keys.
-       (SELECT count(*) FROM payment) - count(place)
+       (SELECT count(*) FROM payment) - count(message_state)
            - (SELECT count(*) FROM former_key WHERE queue = 'payments' AND died = 1) AS dispatched,
        count(*) FILTER (WHERE is_pending AND attempts = 1) AS attempts_1,
        count(*) FILTER (WHERE is_pending AND attempts = 2) AS attempts_2,
@@ -173,4 +173,4 @@ SELECT count(*) FILTER (WHERE is_pending) AS pending,
        (SELECT count(*) FROM recent WHERE state = 'RETRYABLE') AS retryable_last_hour,
        (SELECT count(*) FROM recent WHERE state = 'FAILED') AS failed_last_hour,
        (SELECT count(*) FROM recent WHERE state = 'ZOMBIE_REQUEUE') AS zombie_requeue_last_hour
-FROM clock LEFT JOIN place;
+FROM clock LEFT JOIN message_state;

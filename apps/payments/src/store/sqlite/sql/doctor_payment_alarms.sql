@@ -1,8 +1,8 @@
 -- Payments that an operator must check, though nothing is damaged: in leases that expired long ago; with a
 -- late success that no attempt confirms and no operator resolved since; failed although the rail may
 -- have them. ?1 expiry limit.
-SELECT 'payment_lease_expired', w.message_id FROM payment_place AS w
-WHERE w.place = 'leased' AND w.expires_at <= ?1
+SELECT 'payment_lease_expired', w.message_id FROM payment_undelivered AS w
+WHERE w.message_state = 'leased' AND w.expires_at <= ?1
 UNION ALL
 SELECT DISTINCT 'payment_late_unconfirmed', p.message_id
 FROM late AS l JOIN payment AS p ON p.message_id = l.message_id
@@ -13,8 +13,8 @@ WHERE l.outcome = 'delivered'
                              AND a.result ->> '$.rail_reference' = l.result ->> '$.rail_reference'
                              OR a.code = 'resolved' AND a.finished_at >= l.at))
 UNION ALL
-SELECT 'payment_failed_in_doubt', w.message_id FROM payment_place AS w
-WHERE w.place = 'dead'
+SELECT 'payment_failed_in_doubt', w.message_id FROM payment_undelivered AS w
+WHERE w.message_state = 'dead'
   AND (SELECT outcome FROM attempt
        WHERE message_id = w.message_id
              AND (outcome <> 'expired' OR result ->> '$.may_have_begun' = 1)

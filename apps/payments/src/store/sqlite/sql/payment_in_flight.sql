@@ -1,5 +1,5 @@
 -- Leased payments, the earliest expiry first. ?1 how many.
 SELECT p.outbox_id, w.owner, w.fence, w.claimed_at, w.expires_at, w.begun
-FROM payment_place AS w JOIN payment AS p ON p.message_id = w.message_id
-WHERE w.place = 'leased'
+FROM payment_undelivered AS w JOIN payment AS p ON p.message_id = w.message_id
+WHERE w.message_state = 'leased'
 ORDER BY w.expires_at, w.fence, p.message_id LIMIT ?1

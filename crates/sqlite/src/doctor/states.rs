@@ -1,4 +1,4 @@
-//! Where every message is, and what it carries there.
+//! Which table holds every message, and what it carries there.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     sql,
 };
 
-/// A place a message was found in.
+/// A row that holds a message.
 #[derive(Clone, Debug)]
 pub(super) struct Location {
     /// In words: `ready batch 7`.
@@ -45,26 +45,26 @@ pub(super) async fn examine(
     connection: &mut SqliteConnection,
     report: &mut Report,
 ) -> Result<Vec<Suspect>> {
-    let mut places = Locations::new();
-    collect_batches(connection, &mut places, report).await?;
-    collect_leases(connection, &mut places, report).await?;
-    collect_singles(connection, &mut places).await?;
+    let mut locations = Locations::new();
+    collect_batches(connection, &mut locations, report).await?;
+    collect_leases(connection, &mut locations, report).await?;
+    collect_singles(connection, &mut locations).await?;
     let rows: Vec<MessageRow> = sqlx::query_as(sql!("doctor_messages"))
         .fetch_all(&mut *connection)
         .await?;
     let mut suspects = Vec::with_capacity(rows.len());
     for row in rows {
-        let found = places.remove(&row.0).unwrap_or_default();
+        let found = locations.remove(&row.0).unwrap_or_default();
         check_message(&row, &found, report);
         suspects.push(Suspect {
             id: MessageId(row.0),
             queue: row.1,
             group: row.2,
-            is_active: found.iter().any(|place| place.kind != Kind::Held),
+            is_active: found.iter().any(|location| location.kind != Kind::Held),
         });
     }
-    // What is left is in a place although it is plainly delivered, or does not exist.
-    check_leftovers(connection, places, report).await?;
+    // What is left is held by a row although it is plainly delivered, or does not exist.
+    check_leftovers(connection, locations, report).await?;
     check_orphans(connection, report).await?;
     Ok(suspects)
 }
@@ -105,15 +105,18 @@ fn check_message(row: &MessageRow, found: &[Location], report: &mut Report) {
             message,
         );
     }
-    let mut names: Vec<&str> = found.iter().map(|place| place.name.as_str()).collect();
+    let mut names: Vec<&str> = found
+        .iter()
+        .map(|location| location.name.as_str())
+        .collect();
     if *delivered > 0 {
         names.push("delivered");
     }
     match names[..] {
         [_] => {}
         [] => report.add(
-            "place",
-            format!("message {id} is in no place: it would never be delivered"),
+            "message_lost",
+            format!("message {id} has no state: it would never be delivered"),
             format!(
                 "put it back: INSERT INTO ready (queue, due_at, isolated, ids, tries, attempts) VALUES \
                  ('{queue}', 0, 0, '[{id}]', '[0]', '[{attempts}]')"
@@ -121,9 +124,9 @@ fn check_message(row: &MessageRow, found: &[Location], report: &mut Report) {
             message,
         ),
         _ => report.add(
-            "place",
+            "message_doubled",
             format!(
-                "message {id} is in {} places: {}",
+                "message {id} has {} states: {}",
                 names.len(),
                 names.join(", ")
             ),
@@ -131,31 +134,31 @@ fn check_message(row: &MessageRow, found: &[Location], report: &mut Report) {
             message,
         ),
     }
-    for place in found {
-        check_carried(*id, queue, *attempts, place, report);
+    for location in found {
+        check_carried(*id, queue, *attempts, location, report);
     }
 }
 
 /// The counters of a message must match its attempt rows.
-fn check_carried(id: i64, queue: &str, attempts: i64, place: &Location, report: &mut Report) {
-    let name = &place.name;
-    if i64::from(place.attempts) != attempts {
+fn check_carried(id: i64, queue: &str, attempts: i64, location: &Location, report: &mut Report) {
+    let name = &location.name;
+    if i64::from(location.attempts) != attempts {
         report.add(
             "attempts",
             format!(
                 "message {id} carries {} attempts in {name}, but {attempts} are recorded",
-                place.attempts
+                location.attempts
             ),
             format!("set its number of attempts in {name} to {attempts}"),
             Some(MessageId(id)),
         );
     }
-    if place.queue != queue {
+    if location.queue != queue {
         report.add(
             "queue",
             format!(
                 "message {id} of queue {queue} is in {name} of queue {}",
-                place.queue
+                location.queue
             ),
             format!("set the queue of {name} to {queue}"),
             Some(MessageId(id)),
@@ -165,7 +168,7 @@ fn check_carried(id: i64, queue: &str, attempts: i64, place: &Location, report: 
 
 async fn collect_batches(
     connection: &mut SqliteConnection,
-    places: &mut Locations,
+    locations: &mut Locations,
     report: &mut Report,
 ) -> Result<()> {
     let batches: Vec<(i64, String, String, String, String)> =
@@ -188,14 +191,14 @@ async fn collect_batches(
                 None,
             );
         }
-        file(places, &name, Kind::Ready, &queue, &entries);
+        file(locations, &name, Kind::Ready, &queue, &entries);
     }
     Ok(())
 }
 
 async fn collect_leases(
     connection: &mut SqliteConnection,
-    places: &mut Locations,
+    locations: &mut Locations,
     report: &mut Report,
 ) -> Result<()> {
     type Columns = (i64, String, String, String, String, String);
@@ -219,18 +222,21 @@ async fn collect_leases(
                 Some(MessageId(*id)),
             );
         }
-        file(places, &name, Kind::Leased, &queue, &entries);
+        file(locations, &name, Kind::Leased, &queue, &entries);
     }
     Ok(())
 }
 
-async fn collect_singles(connection: &mut SqliteConnection, places: &mut Locations) -> Result<()> {
+async fn collect_singles(
+    connection: &mut SqliteConnection,
+    locations: &mut Locations,
+) -> Result<()> {
     let singles: Vec<(String, i64, String, i64)> = sqlx::query_as(sql!("doctor_singles"))
         .fetch_all(connection)
         .await?;
     for (name, id, queue, attempts) in singles {
         let entry = rows::entry(id, 0, attempts)?;
-        file(places, &name, Kind::Held, &queue, &[entry]);
+        file(locations, &name, Kind::Held, &queue, &[entry]);
     }
     Ok(())
 }
@@ -261,9 +267,9 @@ fn parse_entries(name: &str, arrays: [&str; 3], report: &mut Report) -> Option<V
     }
 }
 
-fn file(places: &mut Locations, name: &str, kind: Kind, queue: &str, entries: &[Entry]) {
+fn file(locations: &mut Locations, name: &str, kind: Kind, queue: &str, entries: &[Entry]) {
     for entry in entries {
-        places.entry(entry.id.0).or_default().push(Location {
+        locations.entry(entry.id.0).or_default().push(Location {
             name: name.to_owned(),
             kind,
             queue: queue.to_owned(),
@@ -274,21 +280,24 @@ fn file(places: &mut Locations, name: &str, kind: Kind, queue: &str, entries: &[
 
 async fn check_leftovers(
     connection: &mut SqliteConnection,
-    places: Locations,
+    locations: Locations,
     report: &mut Report,
 ) -> Result<()> {
     let known: Vec<(i64, String)> = sqlx::query_as(sql!("doctor_known"))
-        .bind(rows::array(places.keys().copied()))
+        .bind(rows::array(locations.keys().copied()))
         .fetch_all(connection)
         .await?;
     let known: BTreeMap<i64, String> = known.into_iter().collect();
-    for (id, found) in places {
-        let names: Vec<&str> = found.iter().map(|place| place.name.as_str()).collect();
+    for (id, found) in locations {
+        let names: Vec<&str> = found
+            .iter()
+            .map(|location| location.name.as_str())
+            .collect();
         let names = names.join(", ");
         let message = Some(MessageId(id));
         if known.contains_key(&id) {
             report.add(
-                "place",
+                "message_doubled",
                 format!("message {id} is delivered, but also in {names}"),
                 format!("stop the workers and remove {id} from {names}: delivered is final"),
                 message,

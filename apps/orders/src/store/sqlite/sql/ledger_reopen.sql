@@ -1,5 +1,5 @@
 -- Accepts the orders of requeued messages again, with the times to live they had first. 253402207200000000 is the
--- calendar's end. Uses idempo_ledger_outbox; the plus is there as in `follow_settled`.
+-- calendar's end. Uses idempo_ledger_outbox; the plus is there as in `ledger_end_delivered`.
 -- ?1 JSON array of ids, ?2 now.
 UPDATE idempo_ledger
 SET status = 'accepted', http_status = 201, result_digest = NULL, response_payload_json = NULL,

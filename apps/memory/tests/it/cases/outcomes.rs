@@ -1,4 +1,4 @@
-//! Whatever moves a memory writes its audit.
+//! Every outcome of a memory is audited in the transaction that records it.
 
 use consign_kernel::{
     Lease, MessageId, OnUncertain, Outcome, QueuePolicy, Report, Resolution, SettleAnswer,

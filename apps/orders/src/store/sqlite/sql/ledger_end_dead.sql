@@ -1,6 +1,6 @@
 -- Fails the orders of dead messages. A conflict does not affect the order that holds the key. An uncertain
 -- outcome takes precedence over the last failure. Uses idempo_ledger_outbox and the primary keys of dead, attempt and
--- message; the plus is there as in `follow_settled`. ?1 JSON array of ids.
+-- message; the plus is there as in `ledger_end_delivered`. ?1 JSON array of ids.
 UPDATE idempo_ledger
 SET status = 'failed',
     (http_status, result_digest, response_payload_json) = (

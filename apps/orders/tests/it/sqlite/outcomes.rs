@@ -1,4 +1,4 @@
-//! The ledger follows the message.
+//! The outcome of a message ends its row in the ledger in the same transaction.
 
 use consign_kernel::{Outcome, Resolution, prelude::*};
 use consign_orders::{ExecResult, ExecStatus, Ledger, LedgerStatus, Reason};

@@ -1,4 +1,4 @@
-//! The ledger follows the message.
+//! The outcome of a message ends its row in the ledger in the same transaction.
 
 use consign_conformance::stage::{self, after, by, ids, policy, refused, s, settled};
 use consign_kernel::{Outcome, RedrivePlan, Report, Resolution, SettleAnswer, StateKind};
