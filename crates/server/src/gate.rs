@@ -39,7 +39,6 @@ pub(crate) mod observe;
 pub(crate) mod origin;
 pub(crate) mod pages;
 pub(crate) mod rate;
-pub(crate) mod slots;
 pub(crate) mod values;
 
 use access::{Access, NavigationEntry, Reach};
@@ -67,7 +66,7 @@ pub struct GateState {
     extensions: Arc<Vec<Arc<dyn Extension>>>,
     /// The navigation of the dashboard.
     navigation: Arc<Vec<NavigationEntry>>,
-    pub(crate) slots: slots::Slots,
+    pub(crate) slots: deadline::Slots,
     bodies: body::Bodies,
     /// For the answers of claims.
     pub(crate) claims: Arc<budget::Budget>,
@@ -93,7 +92,7 @@ impl GateState {
             logins: rate::Rates::new(LOGINS),
             drafts: rate::Rates::new(LOGINS),
             unknown_tokens: rate::Rates::new(LOGINS),
-            slots: slots::Slots::new(options.concurrency_max, options.waits_max),
+            slots: deadline::Slots::new(options.concurrency_max, options.waits_max),
             bodies: body::Bodies::new(options.bodies_max_bytes, options.body_max_bytes),
             claims: budget::Budget::new(
                 ("claims_max_bytes", options.claims_max_bytes),

@@ -22,7 +22,6 @@ use crate::{
 mod admission;
 mod connection;
 mod files;
-mod timeout_stream;
 mod tls;
 
 /// After a failed accept, which mostly means too many open files.

@@ -1,6 +1,5 @@
 //! The http sink: webhooks, with the care they need.
 
-mod answer;
 mod client;
 mod config;
 mod failure;
@@ -8,17 +7,18 @@ mod headers;
 mod outcome;
 mod probe;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::{Outcome, QueueName};
-use consign_outbound::{Exceptions, Signer, http_url, send};
+use consign_outbound::{Exceptions, ReadLimit, Signer, http_url, read_body, send};
 use consign_worker::{About, Delivery, Probe, Sink, Verdict};
 use jiff::Timestamp;
 use reqwest::{
-    Client, Method, Request, Url,
+    Client, Method, Request, Response, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderValue},
 };
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::{headers::ForwardedHeaders, outcome::Outcomes, probe::Prober};
@@ -30,6 +30,13 @@ use crate::{
 };
 
 pub use self::config::{HttpConfig, HttpMethod};
+
+/// A body this short is read to its end, so that the connection can be used again.
+const READ_BYTES_MAX: usize = 64 * 1024;
+/// As much of it is kept, if any.
+const KEPT_BYTES_MAX: usize = 4 * 1024;
+/// The outcome is known by then; the rest is worth little time.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Kind for HttpConfig {
     const SECRETS: &'static [&'static str] = &[
@@ -154,7 +161,7 @@ impl Sink for Http {
             Err(error) => return failure::unanswered(&error, limit),
         };
         let verdict = self.outcomes.verdict(response.status(), response.headers());
-        let answer = answer::read(response, ends).await;
+        let answer = read_answer(response, ends).await;
         if self.keep_response {
             verdict.with_result(answer)
         } else {
@@ -171,4 +178,21 @@ impl Sink for Http {
             .probe(&self.client, &self.fixed, delivery, ends)
             .await
     }
+}
+
+/// Reads what there is to read before `ends` and answers what is worth keeping.
+///
+/// Whatever fails here, the status has been received and decides the verdict.
+async fn read_answer(response: Response, ends: Instant) -> Value {
+    let status = response.status().as_u16();
+    let ends = ends.min(Instant::now() + PATIENCE);
+    let read = read_body(response, READ_BYTES_MAX, ReadLimit::Until(ends)).await;
+    let is_complete = read.error.is_none() && read.bytes.len() <= KEPT_BYTES_MAX;
+    let kept = &read.bytes[..read.bytes.len().min(KEPT_BYTES_MAX)];
+    let text = || Value::String(String::from_utf8_lossy(kept).into_owned());
+    if !is_complete {
+        return json!({ "status": status, "body": text(), "cut": true });
+    }
+    let body = serde_json::from_slice(kept).unwrap_or_else(|_| text());
+    json!({ "status": status, "body": body })
 }

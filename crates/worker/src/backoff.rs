@@ -1,6 +1,9 @@
 //! Delays that double up to a cap.
 
-use std::time::Duration;
+use std::{
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
 
 /// The next delay of a series. Pure: the jitter comes in as an argument.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +54,13 @@ impl Backoff {
     }
 }
 
+/// A random number in `[0, 1)`, for spreading delays. The standard library seeds every hasher at random,
+/// which is as much as jitter needs.
+pub(crate) fn chance() -> f64 {
+    let bits = RandomState::new().hash_one(0_u8);
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,5 +85,12 @@ mod tests {
         }
         backoff.steps = u32::MAX;
         assert_eq!(backoff.next(0.0), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn chances_differ_and_stay_in_range() {
+        let drawn: Vec<f64> = (0..100).map(|_| chance()).collect();
+        assert!(drawn.iter().all(|chance| (0.0..1.0).contains(chance)));
+        assert!(drawn.iter().any(|chance| *chance != drawn[0]));
     }
 }

@@ -18,7 +18,10 @@ use tokio::{
 };
 
 use crate::{
-    backoff::Backoff, chance::chance, context::Context, ops::bounded, owned_lease::LeaseClock,
+    backoff::{Backoff, chance},
+    context::Context,
+    ops::bounded,
+    owned_lease::LeaseClock,
 };
 
 /// Renewals under way at once. Connections are shared with claims and settles.

@@ -4,7 +4,6 @@ mod attempt;
 mod backoff;
 mod breaker;
 mod budget;
-mod chance;
 mod concurrency;
 mod context;
 mod encoding;

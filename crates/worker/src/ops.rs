@@ -15,7 +15,11 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::error;
 
-use crate::{attempt::panic_text, backoff::Backoff, chance::chance, context::Context};
+use crate::{
+    attempt::panic_text,
+    backoff::{Backoff, chance},
+    context::Context,
+};
 
 /// Tries of an operation that the store refuses for a reason of its own.
 const REFUSALS_MAX: u32 = 8;

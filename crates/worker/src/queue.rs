@@ -8,7 +8,6 @@
 mod claiming;
 mod delivering;
 mod ending;
-mod outliving;
 mod recording;
 mod state;
 

@@ -29,9 +29,13 @@ const OTHERS: &[&str] = &[
     "IN_DOUBT",
 ];
 
-/// How the names begin of variables that others set: Kubernetes for a service named `consign`, and the
-/// project's tests.
-const FOREIGN: &[&str] = &["SERVICE_", "PORT", "TEST_"];
+/// Variables that others set, and what stands before an underscore in their names: Kubernetes for a
+/// service named `consign`, and the project's tests.
+const FOREIGN: &[&str] = &["SERVICE", "PORT", "TEST"];
+
+fn is_foreign(rest: &str) -> bool {
+    FOREIGN.contains(&rest.split('_').next().unwrap_or_default())
+}
 
 /// A variable that is set. An empty one counts as absent.
 fn find<'v>(variables: &'v [(String, String)], wanted: &str) -> Option<&'v (String, String)> {
@@ -177,8 +181,7 @@ pub(super) fn reject_unknown(
         let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !text.is_empty()) else {
             continue;
         };
-        let is_known =
-            OTHERS.contains(&rest) || FOREIGN.iter().any(|start| rest.starts_with(start));
+        let is_known = OTHERS.contains(&rest) || is_foreign(rest);
         if rest.contains("__") || is_known || is_secret(name) {
             continue;
         }
@@ -190,15 +193,26 @@ pub(super) fn reject_unknown(
 
 /// A suggestion for a variable without two underscores.
 fn misnamed(catalogue: Catalogue, rest: &str) -> String {
-    let word = rest.to_lowercase();
-    let mut settings = catalogue.settings();
-    if let Some(setting) = settings.find(|setting| setting.key.replace('.', "_") == word) {
-        let name = setting.key.replace('.', "__").to_uppercase();
+    let settings = catalogue.settings().map(|setting| setting.key);
+    let settings = settings.filter(|key| !key.contains('*'));
+    let joined: Vec<(String, &str)> = settings
+        .map(|key| (key.replace('.', "_").to_uppercase(), key))
+        .collect();
+    let variable = |word: &str| {
+        let found = joined.iter().find(|(joined, _)| joined == word);
+        found.map(|(_, key)| key.replace('.', "__").to_uppercase())
+    };
+    if let Some(name) = variable(rest) {
         return format!("tables are joined by two underscores; did you mean {PREFIX}{name}?");
     }
     let is_part = |known: &&str| known.split('_').any(|part| part == rest);
-    let near = nearest(rest, OTHERS.iter().copied());
-    match near.or_else(|| OTHERS.iter().copied().find(is_part)) {
+    let other = nearest(rest, OTHERS.iter().copied());
+    let other = other.or_else(|| OTHERS.iter().copied().find(is_part));
+    let meant = other.map(str::to_owned).or_else(|| {
+        let words = joined.iter().map(|(joined, _)| joined.as_str());
+        variable(nearest(rest, words)?)
+    });
+    match meant {
         Some(meant) => format!("unknown variable; did you mean {PREFIX}{meant}?"),
         None => format!(
             "unknown variable; settings are {PREFIX}TABLE__NAME, and `consign config \

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Section, Setting, file};
+use super::{Kind, Section, Setting, file};
 use crate::Registry;
 
 const WIDTH: usize = 98;
@@ -63,7 +63,11 @@ fn print_table(text: &mut String, section: &Section, table: &str) {
 }
 
 fn print_setting(text: &mut String, setting: &Setting) {
-    comment(text, &plain(setting.about));
+    let about = plain(setting.about);
+    match values(setting) {
+        Some(values) => comment(text, &format!("{about} ({})", values.replace('`', ""))),
+        None => comment(text, &about),
+    }
     let name = match setting.name() {
         "*" => "NAME",
         name => name,
@@ -120,13 +124,14 @@ fn plain(markdown: &str) -> String {
 
 /// The settings of a section as a table of Markdown.
 pub fn table(section: &Section) -> String {
-    let mut text = "| setting | default | meaning |\n|---|---|---|\n".to_owned();
+    let mut text = "| setting | default | values | meaning |\n|---|---|---|---|\n".to_owned();
     for setting in section.settings {
         let Setting { key, about, .. } = setting;
         let key = key.replace('*', "NAME");
         text.push_str(&format!(
-            "| `{key}` | {} | {about} |\n",
-            shown_default(setting)
+            "| `{key}` | {} | {} | {about} |\n",
+            shown_default(setting),
+            values(setting).as_deref().unwrap_or("–")
         ));
     }
     text
@@ -137,8 +142,8 @@ fn shown_default(setting: &Setting) -> String {
         return setting.unset.to_owned();
     };
     match &value {
-        Value::Number(number) if setting.name().ends_with("_bytes") => {
-            number.as_u64().map_or(number.to_string(), bytes)
+        Value::Number(number) if number.is_u64() => {
+            shown_number(setting, number.as_u64().unwrap_or_default())
         }
         Value::Array(items) if items.is_empty() => "none".to_owned(),
         Value::Array(items) => items.iter().map(scalar).collect::<Vec<_>>().join(", "),
@@ -147,12 +152,38 @@ fn shown_default(setting: &Setting) -> String {
     }
 }
 
+/// What a setting may be where its declaration limits that.
+fn values(setting: &Setting) -> Option<String> {
+    let shown = |number: u64| shown_number(setting, number);
+    match setting.kind {
+        Kind::Flag => Some("true, false".to_owned()),
+        Kind::Whole(least, most) if most >= i64::MAX as u64 => {
+            Some(format!("at least {}", shown(least)))
+        }
+        Kind::Whole(least, most) => Some(format!("{} to {}", shown(least), shown(most))),
+        Kind::Number(least, f64::MAX) => Some(format!("at least {least}")),
+        Kind::Number(least, most) => Some(format!("{least} to {}", scalar(&most.into()))),
+        Kind::Word(words) => {
+            let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+            Some(quoted.join(", "))
+        }
+        _ => None,
+    }
+}
+
+fn shown_number(setting: &Setting, number: u64) -> String {
+    match setting.name().contains("_bytes") {
+        true => bytes(number),
+        false => grouped(number),
+    }
+}
+
 fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => format!("`{text}`"),
         Value::Number(number) => match (number.as_u64(), number.as_f64()) {
             (Some(whole), _) => grouped(whole),
-            (None, Some(number)) if number.fract() == 0.0 => format!("{number:.0}"),
+            (None, Some(number)) if number.fract() == 0.0 => grouped(number as u64),
             _ => number.to_string(),
         },
         value => value.to_string(),
@@ -210,5 +241,31 @@ mod tests {
         check("a.list", "[]", "none");
         check("a.word", "\"paper\"", "`paper`");
         check("a.share", "0.5", "0.5");
+    }
+
+    #[test]
+    fn bounds_are_shown() {
+        let check = |key: &'static str, kind: Kind, expected: Option<&str>| {
+            let setting = Setting::new(key, kind, "");
+            assert_eq!(values(&setting).as_deref(), expected, "{kind:?}");
+        };
+        check("a.count", Kind::Whole(1, 10_000), Some("1 to 10,000"));
+        check("a.count", Kind::Whole(1, u64::MAX), Some("at least 1"));
+        check(
+            "a.body_max_bytes",
+            Kind::Whole(1, 8 << 20),
+            Some("1 to 8 MiB"),
+        );
+        check("a.sec", Kind::Number(0.3, 86_400.0), Some("0.3 to 86,400"));
+        check("a.word", Kind::Word(&["on", "off"]), Some("`on`, `off`"));
+        check("a.text", Kind::Text, None);
+    }
+
+    #[test]
+    fn a_printed_setting_names_its_bounds() {
+        let setting = Setting::new("a.tries", Kind::Whole(1, 9), "tries of one").default("3");
+        let mut text = String::new();
+        print_setting(&mut text, &setting);
+        assert_eq!(text, "# tries of one (1 to 9)\ntries = 3\n");
     }
 }

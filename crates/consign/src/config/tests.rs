@@ -357,11 +357,6 @@ fn the_defaults_are_those_of_the_parts() {
     let config = load(Some(""), &[], Flags::new()).unwrap();
     let Settings { server, worker, .. } = settings(&config);
     assert_eq!(server, consign_server::ServerOptions::default());
-    assert_eq!(orders_of(&config), consign_orders::OrdersOptions::default());
-    let options: consign_payments::PaymentsOptions =
-        serde_json::from_value(config.tree("payments")).unwrap();
-    assert_eq!(options, consign_payments::PaymentsOptions::default());
-    assert!(!config.is_set("orders") && !config.is_set("payments"));
     let expected = consign_worker::WorkerOptions::new("w");
     assert_eq!(u128::from(worker.grace_ms), expected.grace.as_millis());
     assert_eq!(worker.claimed_max_bytes, expected.claimed_max_bytes);
@@ -409,6 +404,9 @@ fn an_unknown_app_and_an_unknown_variable_are_rejected_with_a_suggestion() {
         ("CONSIGN_LISTEN", "print-default"),
         ("CONSIGN_DATABSE_URL", "CONSIGN_DATABASE_URL"),
         ("CONSIGN_SERVER_LISTEN", "CONSIGN_SERVER__LISTEN"),
+        ("CONSIGN_SERVER_LISTN", "CONSIGN_SERVER__LISTEN"),
+        ("CONSIGN_PORTX", "there is no such variable"),
+        ("CONSIGN_TESTS", "there is no such variable"),
     ] {
         let error = load(Some(""), &[(name, "x")], Flags::new()).unwrap_err();
         assert!(error.contains(suggestion), "{error}");
@@ -416,6 +414,7 @@ fn an_unknown_app_and_an_unknown_variable_are_rejected_with_a_suggestion() {
     // Kubernetes sets these for a service named consign, the exec sink those of its message.
     let foreign = [
         ("CONSIGN_SERVICE_HOST", "10.0.0.1"),
+        ("CONSIGN_PORT", "tcp://10.0.0.1:8787"),
         ("CONSIGN_PORT_8787_TCP", "tcp://10.0.0.1:8787"),
         ("CONSIGN_MESSAGE_ID", "7"),
     ];

@@ -14,7 +14,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
     extract::Json,
-    gate::{GateState, access::Caller, budget::Reservation, deadline::Client, slots::Slot},
+    gate::{
+        GateState,
+        access::Caller,
+        budget::Reservation,
+        deadline::{Client, Slot},
+    },
     holding::GuardedBody,
     problem::Problem,
     state::AppState,

@@ -5,7 +5,7 @@ use consign_worker::{Delivery, Probe, url_component};
 use reqwest::{Client, Method, Request, StatusCode, Url, header::HeaderMap};
 use tokio::time::Instant;
 
-use super::{HttpConfig, answer, config::check_https, headers};
+use super::{HttpConfig, config::check_https, headers, read_answer};
 use crate::SinkError;
 
 /// The URL of the probe. `{key}`, `{id}` and `{queue}` are replaced for each message.
@@ -64,7 +64,7 @@ impl Prober {
             Err(error) => return Probe::CannotTell(format!("the probe failed: {error}")),
         };
         let status = response.status();
-        let body = answer::read(response, ends).await;
+        let body = read_answer(response, ends).await;
         match status {
             StatusCode::OK | StatusCode::NO_CONTENT => {
                 Probe::Delivered(self.keep_response.then_some(body))

@@ -8,7 +8,7 @@ use std::sync::{
 use tokio::{sync::watch, time::Instant};
 
 use super::{Admission, Breaker};
-use crate::{BreakerOptions, BreakerState, chance::chance};
+use crate::{BreakerOptions, BreakerState, backoff::chance};
 
 /// The breaker of a sink, shared by the queues that deliver to it.
 #[derive(Debug)]

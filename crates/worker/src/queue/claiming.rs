@@ -9,10 +9,9 @@ use tracing::debug;
 use super::QueueLoop;
 use crate::{
     WorkerOptions,
-    backoff::Backoff,
+    backoff::{Backoff, chance},
     breaker::Admission,
     budget::Reservation,
-    chance::chance,
     ops,
     owned_lease::{LeaseClock, OwnedLease},
     sizing::Demand,

@@ -13,8 +13,11 @@ use tokio::{task::JoinSet, time::Instant};
 
 use super::delivering::FinishedDelivery;
 use crate::{
-    backoff::Backoff, chance::chance, concurrency::Concurrency, ops::Event,
-    owned_lease::OwnedLease, sizing::Speed,
+    backoff::{Backoff, chance},
+    concurrency::Concurrency,
+    ops::Event,
+    owned_lease::OwnedLease,
+    sizing::Speed,
 };
 
 /// A delivery as the loop keeps it.

@@ -12,12 +12,13 @@ use consign_app::{
     database::Address,
     failure::Failure,
 };
+use consign_outbound::{ReadLimit, causes, read_body};
 use reqwest::{Client, Method};
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use super::{outcome::StepFailure, server::end, stack::WRITER};
@@ -27,6 +28,8 @@ use crate::Correlation;
 const START_MAX: Duration = Duration::from_secs(30);
 /// How long an answer may take, beyond the budget of a memory.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Maximum size of an answer: a page of memories and their evidence.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Maximum log output shown after a failure.
 const LOG_SHOWN: usize = 600;
 
@@ -142,7 +145,11 @@ impl Gateway {
         let status = response.status().as_u16();
         let named = response.headers().get("x-correlation-id");
         let named = named.and_then(|name| name.to_str().ok()).map(str::to_owned);
-        let bytes = response.bytes().await.map_err(failed)?;
+        let ends = ReadLimit::Until(Instant::now() + ANSWER_MAX);
+        let read = read_body(response, ANSWER_BYTES_MAX, ends).await;
+        let bytes = read.complete().map_err(|error| {
+            StepFailure::new("request_failed", format!("{method} {path}: {error}"))
+        })?;
         Ok(GatewayReply {
             status,
             correlation_id: named,
@@ -211,17 +218,6 @@ fn client() -> Result<Client, Failure> {
             built.map_err(|error| error.to_string())
         });
     built.map_err(|error| Failure::usage(format!("no HTTP client: {error}")))
-}
-
-/// The error with its causes.
-fn causes(error: &reqwest::Error) -> String {
-    let mut told = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        told.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    told
 }
 
 /// Reads its output until it prints its address.
