@@ -288,11 +288,17 @@ impl MemoryOptions {
         for (key, value, range) in ranges {
             if !range.contains(&value) {
                 let (least, most) = range.into_inner();
-                return Err(refuse(key, format!("must be {least} to {most}")));
+                return Err(refuse(
+                    key,
+                    format!("is {value}; must be {least} to {most}"),
+                ));
             }
         }
         if !(0.0..=1.0).contains(&self.jitter_factor) {
-            return Err(refuse("jitter_factor", "must be 0 to 1"));
+            return Err(refuse(
+                "jitter_factor",
+                format!("is {}; must be 0 to 1", self.jitter_factor),
+            ));
         }
         self.validate_names()?;
         self.validate_times()?;

@@ -182,7 +182,10 @@ impl PaymentsOptions {
         ];
         for (key, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
-                return Err(refuse(key, format!("must be {least} to {most}")));
+                return Err(refuse(
+                    key,
+                    format!("is {value}; must be {least} to {most}"),
+                ));
             }
         }
         if self.backoff_base_ms > self.backoff_max_ms {
