@@ -125,8 +125,8 @@ impl Card {
             problems.push("evidence must not be empty".to_owned());
         }
         for (index, evidence) in self.evidence.iter().enumerate() {
-            let told = evidence.problems().into_iter();
-            problems.extend(told.map(|why| format!("evidence[{index}].{why}")));
+            let problems_of = evidence.problems().into_iter();
+            problems.extend(problems_of.map(|why| format!("evidence[{index}].{why}")));
         }
         if problems.is_empty() {
             Ok(())

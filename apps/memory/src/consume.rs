@@ -281,9 +281,9 @@ impl Run<'_> {
             }
             let request = self.request(change, &policy).await?;
             let cursor = cursor::step(self.repo, from, change.position);
-            let errand = ChangeOrigin { cursor };
+            let origin = ChangeOrigin { cursor };
             let caller = Caller::anonymous();
-            let answer = self.service.store_for(request, &caller, Some(errand)).await;
+            let answer = self.service.store_for(request, &caller, Some(origin)).await;
             let counted = self.count(&answer, change);
             if self.done.redirected > 0 && self.done.redirected_by.is_none() {
                 self.done.redirected_by = RedirectReasons::by(settings, &policy, self.options);
@@ -315,7 +315,7 @@ impl Run<'_> {
             || answer
                 .message
                 .as_deref()
-                .is_some_and(|told| told.starts_with(DEDUP_HIT));
+                .is_some_and(|outcome_reason| outcome_reason.starts_with(DEDUP_HIT));
         let (outcome, count) = match answer.action {
             _ if is_hit => ("deduplicated", &mut self.done.deduplicated),
             "allow" if answer.ok => ("stored", &mut self.done.stored),

@@ -13,25 +13,25 @@ use crate::{
 };
 
 /// Stores memories in the logbook.
-pub struct Embedded {
+pub struct EmbeddedBackend {
     logbook: Arc<dyn Logbook>,
 }
 
-impl Embedded {
+impl EmbeddedBackend {
     /// A backend over a logbook.
     pub fn new(logbook: Arc<dyn Logbook>) -> Self {
         Self { logbook }
     }
 }
 
-impl fmt::Debug for Embedded {
+impl fmt::Debug for EmbeddedBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Embedded")
+        f.write_str("EmbeddedBackend")
     }
 }
 
 #[async_trait]
-impl Backend for Embedded {
+impl Backend for EmbeddedBackend {
     fn kind(&self) -> &'static str {
         EMBEDDED
     }

@@ -177,12 +177,12 @@ mod tests {
             (Degraded, &[], None, None),
         ];
         for (mode, reported, without, with) in table {
-            let told = format!("{mode:?} {reported:?}");
+            let case = format!("{mode:?} {reported:?}");
             let answer = reason(mode, reported, &Skips::none());
-            assert_eq!(answer.as_deref(), without, "{told}");
+            assert_eq!(answer.as_deref(), without, "{case}");
             for skips in switches() {
                 let answer = reason(mode, reported, &skips);
-                assert_eq!(answer.as_deref(), with, "{told} {skips:?}");
+                assert_eq!(answer.as_deref(), with, "{case} {skips:?}");
             }
         }
     }

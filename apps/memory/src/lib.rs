@@ -36,7 +36,7 @@ pub use caller::Caller;
 pub use consign_artifacts::uri;
 use consign_redact as redact;
 pub use correlation::Correlation;
-pub use embedded::Embedded;
+pub use embedded::EmbeddedBackend;
 pub use flush::FlushSink;
 pub use gateway::{GateRequest, MemoryService, StoreAnswer, StoreRequest};
 pub use http::{MemoryHttp, StdioError, serve_stdio};

@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn a_message_is_kept_as_a_database_can() {
-        let told = format!("a\0b{}", "\u{e4}".repeat(MESSAGE_CHARS_MAX));
-        let end = End::stopped("X", &told);
+        let long = format!("a\0b{}", "\u{e4}".repeat(MESSAGE_CHARS_MAX));
+        let end = End::stopped("X", &long);
         let (code, message) = end.trouble().expect("it stopped");
         assert_eq!(code, "X");
         assert!(message.starts_with("ab\u{e4}"), "{message}");

@@ -7,7 +7,7 @@ use consign_kernel::{Error, PAGE_ENTRIES_MAX, Queue, QueueName, Store, nearest};
 use crate::{
     App, Background,
     config::{Config, Flags, Origin, Sources},
-    database::{self, Address, Apps, Database, Missing, Reach},
+    database::{self, Address, Apps, Database, OnMissing, Reach},
     failure::Failure,
     output::Output,
 };
@@ -22,7 +22,7 @@ pub struct Context {
     /// Where to print.
     pub out: Output,
     sources: Sources,
-    missing: Missing,
+    missing: OnMissing,
 }
 
 impl Context {
@@ -37,7 +37,7 @@ impl Context {
             telemetry,
             out: Output::new(json),
             sources,
-            missing: Missing::Refuse,
+            missing: OnMissing::Refuse,
         }
     }
 
@@ -46,7 +46,7 @@ impl Context {
     #[must_use]
     pub fn creating(&self) -> Self {
         Self {
-            missing: Missing::Create,
+            missing: OnMissing::Create,
             ..self.clone()
         }
     }

@@ -146,7 +146,7 @@ impl Apps {
 
 /// What to do where the default file is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum OnMissing {
     /// Create it.
     Create,
     /// Fail.
@@ -158,7 +158,7 @@ pub async fn open(
     address: &Address,
     apps: &Apps,
     reach: &Reach,
-    missing: Missing,
+    missing: OnMissing,
     out: Output,
 ) -> Result<Database, Failure> {
     let opened = match address {

@@ -63,12 +63,12 @@ impl OwnQueue {
         if before.as_ref().is_some_and(|it| it.policy == policy) {
             return Ok(PutResult::AsItIs);
         }
-        let said = match &config.file {
+        let configured = match &config.file {
             Some(file) => format!("[{name}] of {} sets it", file.display()),
             None => format!("the settings of {name} set it"),
         };
         match store
-            .put_queue(&name, &policy, &By::new(ACTOR, &said))
+            .put_queue(&name, &policy, &By::new(ACTOR, &configured))
             .await
         {
             Ok(_) => Ok(PutResult::Set(name)),
@@ -89,18 +89,18 @@ impl OwnQueue {
 /// A policy with some fields of another.
 fn overlaid(
     before: &QueuePolicy,
-    said: &QueuePolicy,
+    configured: &QueuePolicy,
     fields: &[&str],
 ) -> Result<QueuePolicy, Error> {
-    let (mut policy, said) = (json!(before), json!(said));
+    let (mut policy, configured) = (json!(before), json!(configured));
     for field in fields {
         match field.split_once('.') {
             // A schedule of another kind has other fields.
-            Some((whole, part)) if policy[whole]["kind"] == said[whole]["kind"] => {
-                policy[whole][part] = said[whole][part].clone();
+            Some((whole, part)) if policy[whole]["kind"] == configured[whole]["kind"] => {
+                policy[whole][part] = configured[whole][part].clone();
             }
-            Some((whole, _)) => policy[whole] = said[whole].clone(),
-            None => policy[*field] = said[*field].clone(),
+            Some((whole, _)) => policy[whole] = configured[whole].clone(),
+            None => policy[*field] = configured[*field].clone(),
         }
     }
     read(policy)
@@ -130,13 +130,13 @@ mod tests {
             retry: exponential(7, 900_000, 0.1),
             ..QueuePolicy::default()
         };
-        let said = QueuePolicy {
+        let configured = QueuePolicy {
             attempts_max: 5,
             lease_ttl_ms: 120_000,
             retry: exponential(120_000, 3_600_000, 0.3),
             ..QueuePolicy::default()
         };
-        let overlaid = |fields: &[&str]| overlaid(&before, &said, fields).unwrap();
+        let overlaid = |fields: &[&str]| overlaid(&before, &configured, fields).unwrap();
         assert_eq!(overlaid(&[]), before);
         let expected = QueuePolicy {
             attempts_max: 5,
@@ -152,7 +152,7 @@ mod tests {
             retry: RetrySchedule::Fixed { delay_ms: 1 },
             ..before.clone()
         };
-        let replaced = super::overlaid(&fixed, &said, &["retry.max_ms"]).unwrap();
-        assert_eq!(replaced.retry, said.retry);
+        let replaced = super::overlaid(&fixed, &configured, &["retry.max_ms"]).unwrap();
+        assert_eq!(replaced.retry, configured.retry);
     }
 }

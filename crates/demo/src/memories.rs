@@ -87,8 +87,8 @@ async fn unless_away(
     next: Next,
 ) -> Response {
     if is_away(shelf.since.elapsed()) {
-        let said = json!({"detail": "away for a moment"});
-        return (StatusCode::SERVICE_UNAVAILABLE, Json(said)).into_response();
+        let problem = json!({"detail": "away for a moment"});
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(problem)).into_response();
     }
     next.run(request).await
 }
@@ -99,8 +99,8 @@ async fn health() -> Json<Value> {
 
 async fn add(State(shelf): State<Arc<MemoryMap>>, Json(body): Json<Value>) -> Response {
     if content(&body).contains(UNREADABLE) {
-        let said = json!({"detail": "there are no words in it"});
-        return (StatusCode::UNPROCESSABLE_ENTITY, Json(said)).into_response();
+        let problem = json!({"detail": "there are no words in it"});
+        return (StatusCode::UNPROCESSABLE_ENTITY, Json(problem)).into_response();
     }
     let id = uuid::Uuid::now_v7().to_string();
     let row = json!({"id": id, "content": body["content"], "metadata": body["metadata"]});

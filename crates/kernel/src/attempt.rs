@@ -92,7 +92,7 @@ impl From<Outcome> for AttemptOutcome {
 /// One message's outcome in a settle.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Report {
-    /// The message.
+    /// Number that the store gave the message; never reused.
     pub id: MessageId,
     /// What happened.
     pub outcome: Outcome,
@@ -171,7 +171,7 @@ fn cut(text: String, bytes_max: usize) -> String {
 /// An attempt as stored. Never updated, never deleted by the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Attempt {
-    /// The message.
+    /// Number that the store gave the message; never reused.
     pub message_id: MessageId,
     /// 1, 2, 3 … without gaps.
     pub attempt_no: u32,
@@ -243,9 +243,9 @@ impl fmt::Display for LastAttempt {
 /// What a settle recorded about one message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RecordedOutcome {
-    /// The message.
+    /// Number that the store gave the message; never reused.
     pub id: MessageId,
-    /// The attempt row.
+    /// Number of the attempt row, from 1 without gaps.
     pub attempt_no: u32,
     /// The outcome in that row.
     pub outcome: AttemptOutcome,

@@ -15,9 +15,9 @@ pub enum ErasureTarget {
     Ids(Vec<MessageId>),
     /// The message that has this key.
     Key {
-        /// Its queue.
+        /// Queue whose policy applies.
         queue: QueueName,
-        /// Its key.
+        /// Idempotency key: unique in its queue, 1 to 512 bytes.
         key: String,
     },
     /// The first 1,000 messages with this correlation id. An erased message has none.
@@ -100,9 +100,9 @@ pub enum ErasureAnswer {
 /// The result of an erasure, by message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ErasureResult {
-    /// The message.
+    /// Number that the store gave the message; never reused.
     pub id: MessageId,
-    /// The result.
+    /// What was changed, or why nothing was.
     #[serde(flatten)]
     pub answer: ErasureAnswer,
 }

@@ -24,7 +24,7 @@ pub enum Certainty {
 #[non_exhaustive]
 pub enum Error {
     /// The queue has not been created.
-    #[error("queue {queue:?} does not exist{}; `consign queues` lists those there are, \
+    #[error("queue {queue:?} does not exist{}; `consign queues` lists existing ones, \
              `consign queues set {queue}` creates it",
         suggestion.as_ref().map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default())]
     UnknownQueue {
@@ -40,9 +40,9 @@ pub enum Error {
         id.map_or("another message of this call".to_owned(), |id| format!("message {id}"))
     )]
     KeyConflict {
-        /// The queue.
+        /// Queue whose policy applies.
         queue: QueueName,
-        /// The repeated key.
+        /// Idempotency key: unique in its queue, 1 to 512 bytes.
         key: String,
         /// The message that holds the key; none if it is in the same call.
         id: Option<MessageId>,
@@ -55,7 +55,7 @@ pub enum Error {
     PayloadTooLarge {
         /// Position of the message in the call, from 0.
         index: usize,
-        /// The queue.
+        /// Queue whose policy applies.
         queue: QueueName,
         /// Size as compact JSON.
         bytes: usize,
@@ -75,7 +75,7 @@ pub enum Error {
         "queue {queue} has unfinished messages, so `ordered` and `on_dead` cannot change; drain the queue first"
     )]
     QueueNotEmpty {
-        /// The queue.
+        /// Queue whose policy applies.
         queue: QueueName,
     },
     /// The queue belongs to an app that this process does not have.
@@ -84,21 +84,19 @@ pub enum Error {
          not run; nothing was changed. Enable the app, or use a process that has it"
     )]
     AppNotEnabled {
-        /// The queue.
+        /// Queue whose policy applies.
         queue: String,
-        /// The app.
+        /// Name of the app, as in `apps.NAME.enabled`.
         app: String,
     },
     /// There is no such redrive.
-    #[error("redrive {id} does not exist; `consign redrive ls` lists those there are")]
+    #[error("redrive {id} does not exist; `consign redrive ls` lists existing ones")]
     UnknownRedrive {
         /// The id in the call.
         id: RedriveId,
     },
     /// No lease has a token that begins like this.
-    #[error(
-        "no lease has a token that begins with {prefix}; `consign leases` lists those there are"
-    )]
+    #[error("no lease has a token that begins with {prefix}; `consign leases` lists existing ones")]
     UnknownLease {
         /// The prefix in the call.
         prefix: String,
@@ -141,7 +139,7 @@ pub enum Error {
     /// The database could not be reached or did not answer.
     #[error("{attempted}: the database is not available")]
     Unavailable {
-        /// The operation.
+        /// What the store was doing.
         attempted: &'static str,
         /// Whether it may have happened all the same.
         certainty: Certainty,
@@ -155,11 +153,11 @@ pub enum Error {
          enqueues the same key and has not ended; nothing was written. Try again when it has ended"
     )]
     Locked {
-        /// The operation.
+        /// What the store was doing.
         attempted: &'static str,
     },
     /// The database holds something no version of consign writes.
-    #[error("the database holds something unexpected: {what}")]
+    #[error("inconsistent data: {what}; run `consign doctor`")]
     Corrupt {
         /// What was found.
         what: String,
@@ -173,6 +171,15 @@ impl Error {
             what: what.into(),
             why: why.into(),
         }
+    }
+
+    /// An argument whose value is out of bounds: a number, or a [`quoted`](crate::quoted) text.
+    pub fn out_of_bounds(
+        what: impl Into<String>,
+        value: impl std::fmt::Display,
+        bounds: impl std::fmt::Display,
+    ) -> Self {
+        Self::invalid(what, format!("is {value}; {bounds}"))
     }
 
     /// Whether the operation is known not to have been committed.

@@ -22,7 +22,7 @@ const OVERHEAD_BYTES: u64 = 300;
 /// What a queue holds, and what it had ever.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct QueueSample {
-    /// The queue.
+    /// Queue whose policy applies.
     pub queue: QueueName,
     /// Messages in the store.
     pub messages: u64,

@@ -39,7 +39,7 @@ pub struct Heartbeat {
 /// What a process did in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueStats {
-    /// The queue.
+    /// Queue whose policy applies.
     pub queue: QueueName,
     /// What it did.
     pub done: OutcomeCounts,
@@ -85,7 +85,7 @@ impl OutcomeCounts {
 /// What all processes together did in a queue, over some minutes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueMinutes {
-    /// The queue.
+    /// Queue whose policy applies.
     pub queue: QueueName,
     /// The first of the minutes, by the database's clock.
     pub minute: Timestamp,
@@ -119,7 +119,8 @@ impl Heartbeat {
         }
         if self.queues.len() > HEARTBEAT_QUEUES_MAX {
             let why = format!("must be at most {HEARTBEAT_QUEUES_MAX}");
-            return Err(Error::invalid("queues", why));
+            let count = format!("a list of {}", self.queues.len());
+            return Err(Error::out_of_bounds("queues", count, why));
         }
         let sums = self.queues.iter().flat_map(|QueueStats { done, .. }| {
             [

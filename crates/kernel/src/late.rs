@@ -12,7 +12,7 @@ use crate::{Fence, MessageId, Outcome, Token};
 /// every later claim of the message in doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LateResult {
-    /// The message.
+    /// Number that the store gave the message; never reused.
     pub message_id: MessageId,
     /// The token of the lease that had ended; nil to a login that may only read.
     pub token: Token,

@@ -98,8 +98,9 @@ impl Claim {
     /// Rejects what no store can do.
     pub fn validate(&self) -> Result<()> {
         if !(1..=LEASE_MESSAGES_MAX).contains(&self.limit) {
-            return Err(Error::invalid(
+            return Err(Error::out_of_bounds(
                 "limit",
+                self.limit,
                 format!("must be from 1 to {LEASE_MESSAGES_MAX}"),
             ));
         }
@@ -111,9 +112,9 @@ impl Claim {
 /// A lease as handed to its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
-    /// Its secret.
+    /// Permission to renew and settle the lease; secret.
     pub token: Token,
-    /// Its number.
+    /// Grows with every lease: a receiver may reject smaller ones.
     pub fence: Fence,
     /// When it was taken, by the database's clock.
     pub claimed_at: Timestamp,
@@ -227,9 +228,9 @@ impl FromStr for TokenPrefix {
 /// A lease that an operator ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EndedLease {
-    /// Its number.
+    /// Grows with every lease: a receiver may reject smaller ones.
     pub fence: Fence,
-    /// Its queue.
+    /// Queue whose policy applies.
     pub queue: QueueName,
     /// Who held it.
     pub owner: String,
@@ -243,11 +244,11 @@ pub const TOKEN_SHOWN: usize = 8;
 /// A lease as seen by an operator. Carries no token: a token is a permission.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeaseView {
-    /// Its number.
+    /// Grows with every lease: a receiver may reject smaller ones.
     pub fence: Fence,
     /// The first characters of its token, to end it by.
     pub token_prefix: String,
-    /// Its queue.
+    /// Queue whose policy applies.
     pub queue: QueueName,
     /// Who holds it.
     pub owner: String,

@@ -39,7 +39,7 @@ pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(crate) fn validate_name(what: &'static str, text: &str, bytes_max: usize) -> Result<()> {
     if text.trim().is_empty() || text.len() > bytes_max || text.chars().any(char::is_control) {
         let why = format!("must be 1 to {bytes_max} bytes without control characters");
-        return Err(Error::invalid(what, why));
+        return Err(Error::out_of_bounds(what, crate::quoted(text), why));
     }
     Ok(())
 }

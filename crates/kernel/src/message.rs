@@ -84,7 +84,10 @@ impl NewMessage {
             if text.is_empty() || text.len() > KEY_BYTES_MAX || text.contains('\0') {
                 return refuse(
                     what,
-                    format!("must be 1 to {KEY_BYTES_MAX} bytes without U+0000"),
+                    format!(
+                        "has {} bytes; must be 1 to {KEY_BYTES_MAX} without U+0000",
+                        text.len()
+                    ),
                 );
             }
         }
@@ -130,17 +133,17 @@ impl NewMessage {
 /// A message as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Message {
-    /// Its identity.
+    /// Number that the store gave the message; never reused.
     pub id: MessageId,
-    /// Its queue.
+    /// Queue whose policy applies.
     pub queue: QueueName,
-    /// Its idempotency key.
+    /// Idempotency key: unique in its queue, 1 to 512 bytes.
     pub key: Option<String>,
-    /// Its ordering key.
+    /// Ordering key: an ordered queue delivers its messages one after another.
     pub group: Option<String>,
     /// What to deliver.
     pub payload: Payload,
-    /// Its headers.
+    /// Delivered beside the payload.
     pub headers: Map<String, Value>,
     /// When it was enqueued.
     pub created_at: Timestamp,

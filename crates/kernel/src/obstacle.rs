@@ -10,9 +10,9 @@ use crate::{Explanation, MessageId, QueueName, State, StateKind};
 /// Why a message has not left yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Obstacle {
-    /// The message.
+    /// Number that the store gave the message; never reused.
     pub message_id: MessageId,
-    /// Its queue.
+    /// Queue whose policy applies.
     pub queue: QueueName,
     /// Why.
     #[serde(flatten)]

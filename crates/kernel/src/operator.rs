@@ -34,7 +34,7 @@ impl By {
         ] {
             if text.trim().is_empty() || text.len() > bytes_max || text.contains('\0') {
                 let why = format!("must be 1 to {bytes_max} bytes without U+0000");
-                return Err(Error::invalid(what, why));
+                return Err(Error::out_of_bounds(what, crate::quoted(text), why));
             }
         }
         Ok(())
@@ -109,7 +109,8 @@ impl Resolution {
     /// Rejects one result for several messages.
     pub fn validate(&self, messages: usize) -> Result<()> {
         if self.result().is_some() && messages != 1 {
-            let why = format!("is about one message, {messages} were given; resolve one at a time");
+            let why =
+                format!("applies to one message, {messages} were given; resolve one at a time");
             return Err(Error::invalid("result", why));
         }
         Ok(())
@@ -158,9 +159,9 @@ pub enum Move {
 /// The result of an operator's move, by message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MoveResult {
-    /// The message.
+    /// Number that the store gave the message; never reused.
     pub id: MessageId,
-    /// The result.
+    /// What was changed, or why nothing was.
     #[serde(flatten)]
     pub answer: Move,
 }

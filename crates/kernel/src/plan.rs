@@ -31,7 +31,7 @@ use crate::MessageId;
 /// A message on its way, with what must travel along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// The message.
+    /// Number that the store gave the message; never reused.
     pub id: MessageId,
     /// Attempts that count toward the queue's limit.
     pub tries: u32,

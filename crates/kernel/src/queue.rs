@@ -100,7 +100,7 @@ pub struct QueuePolicy {
     pub lease_ttl_max_ms: u64,
     /// Tries before a message is dead.
     pub attempts_max: u32,
-    /// How long a message rests after a failed try.
+    /// Delay of a message after a failed try.
     pub retry: RetrySchedule,
     /// What an uncertain outcome leads to.
     pub on_uncertain: OnUncertain,
@@ -217,39 +217,48 @@ impl QueuePolicy {
                 "must not be more than lease_ttl_max_ms, {}",
                 self.lease_ttl_max_ms
             );
-            return Err(Error::invalid("policy.lease_ttl_ms", why));
+            return Err(Error::out_of_bounds(
+                "policy.lease_ttl_ms",
+                self.lease_ttl_ms,
+                why,
+            ));
         }
         if !(1..=10_000).contains(&self.attempts_max) {
-            return Err(Error::invalid(
+            return Err(Error::out_of_bounds(
                 "policy.attempts_max",
+                self.attempts_max,
                 "must be from 1 to 10000",
             ));
         }
         if !(1..=PAYLOAD_BYTES_MAX).contains(&self.payload_max_bytes) {
-            return Err(Error::invalid(
+            return Err(Error::out_of_bounds(
                 "policy.payload_max_bytes",
+                self.payload_max_bytes,
                 "must be from 1 to 64 MiB",
             ));
         }
         if !(1..=CLAIM_BYTES_MAX).contains(&self.claim_max_bytes) {
-            return Err(Error::invalid(
+            return Err(Error::out_of_bounds(
                 "policy.claim_max_bytes",
+                self.claim_max_bytes,
                 "must be from 1 to 256 MiB",
             ));
         }
         if !(1..=1_000).contains(&self.concurrency) {
-            return Err(Error::invalid(
+            return Err(Error::out_of_bounds(
                 "policy.concurrency",
+                self.concurrency,
                 "must be from 1 to 1000",
             ));
         }
         if self.rate_per_second == Some(0) {
             let why = "must be at least 1, or absent for no limit; `consign pause` stops a queue";
-            return Err(Error::invalid("policy.rate_per_second", why));
+            return Err(Error::out_of_bounds("policy.rate_per_second", 0, why));
         }
         if !(1..=24 * 60 * 60 * 1_000).contains(&self.timeout_ms) {
-            return Err(Error::invalid(
+            return Err(Error::out_of_bounds(
                 "policy.timeout_ms",
+                self.timeout_ms,
                 "must be from 1 ms to 24 h",
             ));
         }
@@ -265,9 +274,9 @@ impl QueuePolicy {
             ("policy.keep_dead_ms", self.keep_dead_ms),
             ("policy.keep_keys_ms", self.keep_keys_ms),
         ] {
-            if keep_ms.is_some_and(|keep_ms| keep_ms > KEEP_MS_MAX) {
+            if let Some(keep_ms) = keep_ms.filter(|keep_ms| *keep_ms > KEEP_MS_MAX) {
                 let why = "must be from 0 to 100 years, or absent to keep for ever";
-                return Err(Error::invalid(what, why));
+                return Err(Error::out_of_bounds(what, format!("{keep_ms} ms"), why));
             }
         }
         self.retry.validate()
@@ -277,7 +286,8 @@ impl QueuePolicy {
 /// Refuses a lease time that no queue may have; `what` names it in the error.
 pub fn validate_ttl(what: &str, ttl: Duration) -> Result<()> {
     if ttl < Duration::from_millis(1) || ttl > LEASE_TTL_MAX {
-        return Err(Error::invalid(what, "a lease lives from 1 ms to 24 h"));
+        let value = format!("{} ms", ttl.as_millis());
+        return Err(Error::out_of_bounds(what, value, "must be 1 ms to 24 h"));
     }
     Ok(())
 }
@@ -285,9 +295,9 @@ pub fn validate_ttl(what: &str, ttl: Duration) -> Result<()> {
 /// A queue as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Queue {
-    /// Its name.
+    /// 1 to 63 lower-case letters, digits, dots, dashes and underscores.
     pub name: QueueName,
-    /// Its rules.
+    /// Lease time, attempts, backoff and limits.
     pub policy: QueuePolicy,
     /// Since when nothing is claimed from it, if paused.
     pub paused_at: Option<Timestamp>,

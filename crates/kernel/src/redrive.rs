@@ -43,20 +43,18 @@ impl RedrivePlan {
     /// Rejects what no store can carry out.
     pub fn validate(&self) -> Result<()> {
         let too_long = |code: &String| code.len() > CODE_BYTES_MAX || code.contains('\0');
-        if self.code.as_ref().is_some_and(too_long) {
+        if let Some(code) = self.code.as_ref().filter(|code| too_long(code)) {
             let why = format!("must be at most {CODE_BYTES_MAX} bytes without U+0000");
-            return Err(Error::invalid("code", why));
+            return Err(Error::out_of_bounds("code", crate::quoted(code), why));
         }
         if self.rate_per_second == Some(0) {
             let why = "must be at least 1, or absent for no limit";
-            return Err(Error::invalid("rate_per_second", why));
+            return Err(Error::out_of_bounds("rate_per_second", 0, why));
         }
-        if self
-            .limit
-            .is_some_and(|limit| !(1..=i64::MAX as u64).contains(&limit))
-        {
-            let why = "must be at least 1, or absent for all";
-            return Err(Error::invalid("limit", why));
+        let is_out = |limit: &u64| !(1..=i64::MAX as u64).contains(limit);
+        if let Some(limit) = self.limit.filter(is_out) {
+            let why = format!("must be 1 to {}, or absent for all", i64::MAX);
+            return Err(Error::out_of_bounds("limit", limit, why));
         }
         Ok(())
     }
@@ -77,7 +75,10 @@ impl RedrivePlan {
     pub fn validate_by(by: &By) -> Result<()> {
         by.validate()?;
         if by.reason.len() > REASON_BYTES_MAX {
-            let why = format!("of a redrive must be at most {REASON_BYTES_MAX} bytes");
+            let why = format!(
+                "of a redrive has {} bytes; must be at most {REASON_BYTES_MAX}",
+                by.reason.len()
+            );
             return Err(Error::invalid("reason", why));
         }
         Ok(())
@@ -176,7 +177,7 @@ impl Redrive {
     pub fn validate_step(limit: u32) -> Result<()> {
         if !(1..=PAGE_ENTRIES_MAX).contains(&limit) {
             let why = format!("must be from 1 to {PAGE_ENTRIES_MAX}");
-            return Err(Error::invalid("limit", why));
+            return Err(Error::out_of_bounds("limit", limit, why));
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ pub struct Reference {
     /// Those that the archive is still to be cleared of.
     due_erasures: BTreeSet<MessageId>,
     /// What has left of each queue.
-    departed: BTreeMap<QueueName, Departed>,
+    departed: BTreeMap<QueueName, DepartedCounts>,
     /// How the last passes of the maintenance ended.
     pass: Option<PassRecord>,
     /// By hour.
@@ -176,9 +176,9 @@ struct DepartureRow {
     is_over: bool,
 }
 
-/// What no other table tells any more about the messages of a queue.
+/// Counts of messages that left a queue, which no table can count any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Departed {
+struct DepartedCounts {
     messages: u64,
     /// Of them, those that left as dead.
     dead: u64,

@@ -117,7 +117,7 @@ pub fn validate_archive(archive: &str) -> Result<()> {
         return Ok(());
     }
     let why = format!("must be 1 to {ARCHIVE_BYTES_MAX} bytes without control characters");
-    Err(Error::invalid("archive", why))
+    Err(Error::out_of_bounds("archive", crate::quoted(archive), why))
 }
 
 /// Rejects a word for the end of a pass that no store can keep.
@@ -191,7 +191,7 @@ pub struct Progress {
 /// The history of a queue: what is in the store, and what has left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct QueueHistory {
-    /// The queue.
+    /// Queue whose policy applies.
     pub queue: QueueName,
     /// Messages in the store.
     pub messages: u64,

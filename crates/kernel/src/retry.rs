@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// How long a message rests after a failed try.
+/// Delay of a message after a failed try.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RetrySchedule {
@@ -100,26 +100,29 @@ impl RetrySchedule {
 
     pub(crate) fn validate(&self) -> Result<()> {
         const DELAY_MS_MAX: u64 = 366 * 24 * 3_600_000;
-        let refuse = |why: &str| Err(Error::invalid("policy.retry", why));
+        let refuse = |why: String| Err(Error::invalid("policy.retry", why));
         match self {
             Self::Fixed { delay_ms } if *delay_ms > DELAY_MS_MAX => {
-                refuse("delay_ms is more than a year")
+                refuse(format!("delay_ms is {delay_ms}; must be at most a year"))
             }
-            Self::Table { delays_ms } if delays_ms.is_empty() => refuse("delays_ms is empty"),
-            Self::Table { delays_ms } if delays_ms.iter().any(|ms| *ms > DELAY_MS_MAX) => {
-                refuse("a delay is more than a year")
+            Self::Table { delays_ms } if delays_ms.is_empty() => {
+                refuse("delays_ms is empty; name at least one delay".into())
             }
+            Self::Table { delays_ms } => match delays_ms.iter().find(|ms| **ms > DELAY_MS_MAX) {
+                Some(ms) => refuse(format!("a delay is {ms} ms; must be at most a year")),
+                None => Ok(()),
+            },
             Self::Exponential { factor, .. } if !(1.0..=100.0).contains(factor) => {
-                refuse("factor must be from 1 to 100")
+                refuse(format!("factor is {factor}; must be from 1 to 100"))
             }
             Self::Exponential { jitter, .. } if !(0.0..=1.0).contains(jitter) => {
-                refuse("jitter must be from 0 to 1")
+                refuse(format!("jitter is {jitter}; must be from 0 to 1"))
             }
             Self::Exponential {
                 base_ms, max_ms, ..
-            } if base_ms > max_ms || *max_ms > DELAY_MS_MAX => {
-                refuse("base_ms must not exceed max_ms, nor max_ms a year")
-            }
+            } if base_ms > max_ms || *max_ms > DELAY_MS_MAX => refuse(format!(
+                "base_ms is {base_ms}, max_ms is {max_ms}; must be base_ms <= max_ms <= a year"
+            )),
             _ => Ok(()),
         }
     }

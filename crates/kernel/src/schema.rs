@@ -19,7 +19,7 @@ pub struct Migration {
     pub component: &'static str,
     /// 1, 2, 3 … within the component.
     pub version: i64,
-    /// Its topic.
+    /// Topic of the step, as in its file name.
     pub name: &'static str,
     /// Its statements.
     pub sql: &'static str,

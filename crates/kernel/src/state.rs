@@ -141,7 +141,7 @@ pub struct Explanation {
     pub message: Message,
     /// Where it is.
     pub state: State,
-    /// Its queue.
+    /// Queue with the policy that applies now.
     pub queue: Queue,
     /// Attempts recorded so far.
     pub attempts: u32,
@@ -327,13 +327,13 @@ pub struct Page<T> {
 /// A message in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageSummary {
-    /// The message.
+    /// Number that the store gave the message; never reused.
     pub id: MessageId,
-    /// Its queue.
+    /// Queue whose policy applies.
     pub queue: QueueName,
-    /// Its key.
+    /// Idempotency key: unique in its queue, 1 to 512 bytes.
     pub key: Option<String>,
-    /// Its group.
+    /// Ordering key: an ordered queue delivers its messages one after another.
     pub group: Option<String>,
     /// When it was enqueued.
     pub created_at: Timestamp,
@@ -352,13 +352,13 @@ pub struct MessageSummary {
 /// A dead message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// The message.
+    /// Number that the store gave the message; never reused.
     pub message_id: MessageId,
-    /// Its queue.
+    /// Queue whose policy applies.
     pub queue: QueueName,
     /// Since when.
     pub at: Timestamp,
-    /// Its last attempt.
+    /// Number of the attempt row, from 1 without gaps.
     pub attempt_no: u32,
     /// Why, for programs.
     pub code: String,
@@ -376,7 +376,7 @@ pub struct Finding {
     pub code: String,
     /// What is wrong.
     pub what: String,
-    /// The remedy.
+    /// What an operator does about it.
     pub remedy: String,
     /// Some of the messages concerned.
     pub ids: Vec<MessageId>,

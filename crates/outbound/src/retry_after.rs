@@ -17,11 +17,11 @@ pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     }
     let date = |text: &str| Some(rfc2822::parse(text.trim()).ok()?.timestamp());
     let until = date(text)?;
-    let told = headers
+    let retry_at = headers
         .get(DATE)
         .and_then(|value| date(value.to_str().ok()?));
     let wait = until
-        .duration_since(told.unwrap_or(now))
+        .duration_since(retry_at.unwrap_or(now))
         .max(SignedDuration::ZERO);
     wait.try_into().ok()
 }

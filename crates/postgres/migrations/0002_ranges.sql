@@ -76,8 +76,8 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.audit_
 CREATE TRIGGER permanent BEFORE DELETE ON consign.audit_0
     FOR EACH ROW EXECUTE FUNCTION consign.refuse_change();
 
--- Creates the partitions of a range, with their triggers. Nobody but the owner has rights on them: everyone else reads and
--- writes through the parents. Those of audit begin at 1, above the entries about no message.
+-- Creates the partitions of a range, with their triggers. Only the owner has rights on them: other roles read and write
+-- through the parents. Those of audit begin at 1, above the entries about no message.
 CREATE FUNCTION consign.make_range(p_first bigint, p_until bigint) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$

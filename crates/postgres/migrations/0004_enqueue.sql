@@ -209,7 +209,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.become_heads(text, bigint[], bigint[], timestamptz, interval, interval[], bigint) FROM PUBLIC;
 
--- Reserves ids for new messages. Reading consign.queue first locks it until the transaction ends: whoever has that table for
+-- Reserves ids for new messages. Reading consign.queue first locks it until the transaction ends: a session that has that table for
 -- itself knows that no transaction will insert a message under an id from before.
 CREATE FUNCTION consign.reserve_ids(p_count int) RETURNS bigint[]
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp

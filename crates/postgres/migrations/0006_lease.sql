@@ -8,8 +8,8 @@
 -- was alone in its lease. See Reference::end in the kernel.
 --
 -- A message that had begun is uncertain. One that is only presumed to have begun is treated as if it had not, but its
--- attempt records it, and the next claim marks it as in doubt. p_rest: the delay of what goes back to ready.
-CREATE FUNCTION consign.end_lease(p_lease consign.lease, p_now timestamptz, p_rest interval DEFAULT '0') RETURNS void
+-- attempt records it, and the next claim marks it as in doubt. p_delay: the delay of what goes back to ready.
+CREATE FUNCTION consign.end_lease(p_lease consign.lease, p_now timestamptz, p_delay interval DEFAULT '0') RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -21,7 +21,7 @@ DECLARE
     v_attempts int[];
     v_died     bigint[];
     v_half     int;
-    v_due_at   timestamptz := p_now + p_rest;
+    v_due_at   timestamptz := p_now + p_delay;
 BEGIN
     DELETE FROM consign.lease WHERE fence = p_lease.fence;
     WITH fate AS MATERIALIZED (

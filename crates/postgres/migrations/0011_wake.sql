@@ -75,7 +75,7 @@ CREATE CONSTRAINT TRIGGER wake AFTER UPDATE OF message_id ON consign.group_head
 --
 -- To be committed before consign.look, which must find nothing before the worker sleeps. A registration replaces the
 -- earlier one of its p_worker: everything that waits on its own, also a thread of a process, has an id of its own.
-CREATE FUNCTION consign.rest(p_queue text, p_worker uuid, p_limit interval, OUT until interval, OUT registered boolean)
+CREATE FUNCTION consign.register_idle(p_queue text, p_worker uuid, p_limit interval, OUT until interval, OUT registered boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
     AS $$
@@ -98,9 +98,9 @@ BEGIN
         INSERT INTO consign.idle (queue, sleeps_until, worker) VALUES (p_queue, v_now + least(p_limit, until), p_worker);
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION consign.rest(text, uuid, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.register_idle(text, uuid, interval) FROM PUBLIC;
 
--- The look after consign.rest. `until`: as there. `committing`: transactions that looked for sleeping workers and have
+-- The look after consign.register_idle. `until`: as there. `committing`: transactions that looked for sleeping workers and have
 -- not ended yet; those that looked too early to see this one are among them, so look again until none is left of
 -- those that the first look returned (p_committing), or of any if it is NULL.
 CREATE FUNCTION consign.look(p_queue text, p_committing text[] DEFAULT NULL, OUT until interval, OUT committing text[])

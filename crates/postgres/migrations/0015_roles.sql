@@ -45,7 +45,7 @@ GRANT EXECUTE ON FUNCTION
     consign.expire(int),
     consign.until_due(text),
     consign.may_work(text),
-    consign.rest(text, uuid, interval),
+    consign.register_idle(text, uuid, interval),
     consign.look(text, text[]),
     consign.forget_idle()
     TO consign_worker;

@@ -108,10 +108,11 @@ impl PostgresStore {
         let limit = deadline
             .saturating_duration_since(Instant::now())
             .min(REST_MAX);
-        let statement = sqlx::query("SELECT until, registered FROM consign.rest($1, $2, $3)")
-            .bind(queue.as_str())
-            .bind(id)
-            .bind(rows::interval(limit));
+        let statement =
+            sqlx::query("SELECT until, registered FROM consign.register_idle($1, $2, $3)")
+                .bind(queue.as_str())
+                .bind(id)
+                .bind(rows::interval(limit));
         let rows = self
             .fetch_as(Use::Claim, "register as idle", statement)
             .await?;

@@ -5,7 +5,7 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
     http::{HeaderMap, header, request::Parts},
 };
-use consign_kernel::{MessageId, QueueName, Token, nearest};
+use consign_kernel::{MessageId, QueueName, Token, nearest, quoted};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -93,7 +93,7 @@ impl Segment for MessageId {
     fn parse(text: &str) -> Result<Self, Problem> {
         let id = text.parse().map(MessageId);
         let whole = || format!("must be a whole number up to {}", i64::MAX);
-        id.map_err(|_| Problem::invalid("id", &whole()))
+        id.map_err(|_| Problem::out_of_bounds("id", quoted(text), &whole()))
     }
 }
 

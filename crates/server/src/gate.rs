@@ -176,13 +176,13 @@ pub(crate) async fn pass(State(gate): State<Gate>, request: Request, next: Next)
     let method = request.method().clone();
     let facts = request.extensions().get::<ProblemFacts>().cloned();
     let gate = gate.for_request(&request);
-    let asked = gate.format.is_page().then(|| RequestInfo::new(&request));
-    let mut response = match gate.admit(request, next, asked.as_ref()).await {
+    let info = gate.format.is_page().then(|| RequestInfo::new(&request));
+    let mut response = match gate.admit(request, next, info.as_ref()).await {
         Ok(response) => response,
         Err(problem) => problem.with_facts(facts).render(gate.format),
     };
-    if let Some(asked) = asked {
-        response = asked.answered(response);
+    if let Some(info) = info {
+        response = info.answered(response);
     }
     observe::answered(&method, gate.route, &response, started.elapsed());
     response
@@ -209,7 +209,7 @@ impl Gate {
         &self,
         request: Request,
         next: Next,
-        asked: Option<&RequestInfo>,
+        info: Option<&RequestInfo>,
     ) -> Result<Response, Problem> {
         let options = &self.shared.options;
         let (mut parts, body) = request.into_parts();
@@ -221,8 +221,8 @@ impl Gate {
         ) {
             Ok(caller) => caller,
             Err(problem) => {
-                if let Some(asked) = asked {
-                    self.keep(asked, &parts, body).await;
+                if let Some(info) = info {
+                    self.keep(info, &parts, body).await;
                 }
                 return Err(self.count_unknown_token(problem, &parts));
             }
@@ -239,8 +239,8 @@ impl Gate {
         let bodies = &self.shared.bodies;
         let received = bodies.read(&caller.client, body, self.body_limits());
         let body::WholeBody { bytes, mut share } = received.await?;
-        if let Some(asked) = asked {
-            asked.keep(&parts, &bytes);
+        if let Some(info) = info {
+            info.keep(&parts, &bytes);
         }
         if let Some(visit) = &caller.visit {
             pages::check_form(&parts, &bytes, visit)?;
@@ -324,7 +324,7 @@ impl Gate {
 
     /// Keeps the text of a form whose session has ended meanwhile. It is read
     /// no more often than a login may be tried.
-    async fn keep(&self, asked: &RequestInfo, parts: &Parts, body: Body) {
+    async fn keep(&self, info: &RequestInfo, parts: &Parts, body: Body) {
         let client = access::peer_name(parts);
         if !pages::is_own_form(parts) || self.shared.drafts.take(&client, Instant::now()).is_err() {
             return;
@@ -332,7 +332,7 @@ impl Gate {
         let limits = (pages::FORM_BYTES_MAX, self.shared.options.body_timeout());
         let read = self.shared.bodies.read(&client, body, limits);
         if let Ok(received) = read.await {
-            asked.keep(parts, &received.bytes);
+            info.keep(parts, &received.bytes);
         }
     }
 }

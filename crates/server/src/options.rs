@@ -244,8 +244,8 @@ mod tests {
             "shop.example:80",
             "",
         ] {
-            let told = listen_address(bad).unwrap_err();
-            assert!(told.contains("localhost:8787"), "{bad}: {told}");
+            let error = listen_address(bad).unwrap_err();
+            assert!(error.contains("localhost:8787"), "{bad}: {error}");
         }
         let options: ServerOptions =
             serde_json::from_str(r#"{"listen": "localhost:8787"}"#).unwrap();

@@ -132,6 +132,11 @@ impl Problem {
         Self::new(codes::INVALID_INPUT, format!("{what}: {why}")).with("what", what)
     }
 
+    /// An argument whose value is out of bounds. `value` is a number or a quoted text.
+    pub fn out_of_bounds(what: &str, value: impl std::fmt::Display, bounds: &str) -> Self {
+        Self::invalid(what, &format!("is {value}; {bounds}"))
+    }
+
     /// A message that does not exist.
     pub(crate) fn no_such_message(id: consign_kernel::MessageId) -> Self {
         Self::new(

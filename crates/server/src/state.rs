@@ -279,9 +279,9 @@ impl AppState {
     /// Returns once `drain` has been called.
     pub(crate) async fn drained(&self) {
         let mut draining = self.draining.subscribe();
-        let told = draining.wait_for(|draining| *draining).await;
+        let changed = draining.wait_for(|draining| *draining).await;
         // The sender lives in `self`, so it cannot be gone.
-        drop(told.expect("invariant: the state outlives its receivers"));
+        drop(changed.expect("invariant: the state outlives its receivers"));
     }
 }
 

@@ -121,22 +121,22 @@ impl Tally {
     }
 
     /// Results were recorded; those counted before are not counted again.
-    pub(crate) fn recorded(&self, token: Token, queue: &QueueName, told: &[TallyEntry]) {
+    pub(crate) fn recorded(&self, token: Token, queue: &QueueName, entries: &[TallyEntry]) {
         let mut guard = self.counted();
         let counted = &mut *guard;
         let (new, took) = match counted.leases.get_mut(&token) {
             Some(held) => {
                 let took = held.since.elapsed();
                 held.since = Instant::now();
-                let new = told.iter().filter(|(id, _)| held.open.remove(id));
+                let new = entries.iter().filter(|(id, _)| held.open.remove(id));
                 (new.copied().collect::<Vec<_>>(), took)
             }
             // A repeated report.
             None if counted.ended.contains(&token) => return,
             // Taken elsewhere.
             None => {
-                let told = told.iter().copied();
-                let new = told.filter(|(id, _)| counted.is_first(token, *id));
+                let entries = entries.iter().copied();
+                let new = entries.filter(|(id, _)| counted.is_first(token, *id));
                 (new.collect(), Duration::ZERO)
             }
         };

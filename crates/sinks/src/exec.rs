@@ -131,11 +131,11 @@ impl Exec {
             command.env("CONSIGN_GROUP", group);
         }
         for (header, variable) in [("traceparent", "TRACEPARENT"), ("tracestate", "TRACESTATE")] {
-            let told = message
+            let correlation = message
                 .headers
                 .iter()
                 .find(|(name, _)| name.eq_ignore_ascii_case(header));
-            if let Some(text) = told.and_then(|(_, value)| value.as_str()) {
+            if let Some(text) = correlation.and_then(|(_, value)| value.as_str()) {
                 command.env(variable, text);
             }
         }

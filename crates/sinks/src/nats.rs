@@ -135,7 +135,10 @@ fn token(group: &str) -> String {
 fn subject(text: &str, queue: &QueueName) -> Result<Template, SinkError> {
     let template = Template::parse("subject", text)?;
     let example = template.fill_with(queue.as_str(), Some("group"), token);
-    let refuse = |why: &str| Err(SinkError::invalid("subject", why));
+    let refuse = |why: &str| {
+        let why = format!("is {}; {why}", consign_kernel::quoted(text));
+        Err(SinkError::invalid("subject", why))
+    };
     if example.split('.').any(str::is_empty) {
         return refuse("must be words separated by single dots");
     }

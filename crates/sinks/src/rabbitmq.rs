@@ -44,7 +44,10 @@ impl Kind for RabbitmqConfig {
     async fn build(&self, queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
         let routing_key = Template::parse("routing_key", &self.routing_key)?;
         if self.exchange.len() > SHORT_BYTES_MAX {
-            let why = format!("must not be longer than {SHORT_BYTES_MAX} bytes");
+            let why = format!(
+                "has {} bytes; maximum is {SHORT_BYTES_MAX}",
+                self.exchange.len()
+            );
             return Err(SinkError::invalid("exchange", why));
         }
         let (source, event_type) = (self.event_source.as_deref(), self.event_type.as_deref());

@@ -53,7 +53,7 @@ impl Kind for RedisConfig {
             if value == Some(0) {
                 return Err(SinkError::invalid(
                     option,
-                    "must be more than 0, or left out",
+                    "is 0; must be more than 0, or left out",
                 ));
             }
         }

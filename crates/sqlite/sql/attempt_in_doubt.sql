@@ -1,5 +1,5 @@
 -- Those of these messages that may have been delivered: the last attempt that reached the sink, or may
--- have, ended without anybody knowing, or somebody who had lost the message says so. Other expired
+-- have, ended with an unknown outcome, or a late result reports it. Other expired
 -- attempts never reached it. Uses attempt's primary key, backwards, and late's. ?1 JSON array of ids.
 SELECT wanted.value
 FROM json_each(?1) AS wanted

@@ -34,7 +34,7 @@ pub(crate) enum Event {
     },
     /// A wait ended.
     Waited {
-        asked: Duration,
+        wait_max: Duration,
         took: Duration,
         answer: Result<bool>,
     },
@@ -67,13 +67,13 @@ pub(crate) async fn claim(context: Arc<Context>, limit: u32, bytes_max: usize) -
     Event::Claimed { sent, answer }
 }
 
-pub(crate) async fn wait(context: Arc<Context>, asked: Duration) -> Event {
+pub(crate) async fn wait(context: Arc<Context>, wait_max: Duration) -> Event {
     let started = Instant::now();
     // A long wait is no failure of the store.
-    let limit = asked + context.options.store_timeout;
-    let answer = bounded("wait", limit, context.store.wait(&context.queue, asked)).await;
+    let limit = wait_max + context.options.store_timeout;
+    let answer = bounded("wait", limit, context.store.wait(&context.queue, wait_max)).await;
     Event::Waited {
-        asked,
+        wait_max,
         took: started.elapsed(),
         answer: record_availability(&context, answer),
     }

@@ -157,10 +157,10 @@ impl QueueLoop {
         match event {
             Event::Claimed { sent, answer } => self.claimed(sent, answer),
             Event::Waited {
-                asked,
+                wait_max,
                 took,
                 answer,
-            } => self.waited(asked, took, answer),
+            } => self.waited(wait_max, took, answer),
             Event::Read(answer) => self.read_policy(answer),
             event => self.recorded(event),
         }

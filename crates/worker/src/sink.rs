@@ -64,7 +64,7 @@ pub struct Verdict {
     pub retry_in: Option<Duration>,
 }
 
-/// How long a message rests that is meant for another destination, at first and at most.
+/// Delay of a message that is meant for another destination, at first and at most.
 const MISDIRECTED_REST: Duration = Duration::from_mins(1);
 const MISDIRECTED_REST_MAX: Duration = Duration::from_mins(15);
 

@@ -16,7 +16,9 @@ use consign_worker::QueueWork;
 use serde_json::json;
 
 use super::{MemoryApp, logbook, options};
-use crate::{Backend, BackendKind, Embedded, FlushSink, MemoryHttp, MemoryOptions, OpenMemory};
+use crate::{
+    Backend, BackendKind, EmbeddedBackend, FlushSink, MemoryHttp, MemoryOptions, OpenMemory,
+};
 
 /// How long a look at the memory server may take when the service starts.
 const CHECK_BUDGET: Duration = Duration::from_secs(10);
@@ -61,7 +63,7 @@ impl MemoryAppService {
     pub fn backend(&self, database: &Database) -> Arc<dyn Backend> {
         match &self.server {
             Some(server) => Arc::clone(server) as Arc<dyn Backend>,
-            None => Arc::new(Embedded::new(logbook(database))),
+            None => Arc::new(EmbeddedBackend::new(logbook(database))),
         }
     }
 

@@ -69,12 +69,14 @@ impl Add {
             });
             context.out.json(&made)?;
         } else {
-            let told = match (is_known, is_active) {
+            let change = match (is_known, is_active) {
                 (true, _) => "exists already",
                 (false, true) => "was added",
                 (false, false) => "exists and stays inactive",
             };
-            context.out.line(format_args!("{} {told}", user.user_id))?;
+            context
+                .out
+                .line(format_args!("{} {change}", user.user_id))?;
         }
         Ok(Exit::Fine)
     }

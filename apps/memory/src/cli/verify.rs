@@ -131,7 +131,7 @@ impl Verify {
         };
         note("memory_query", query);
         protocol.step("tool_check", jsonrpc::tools(stack)).await?;
-        protocol.step("jsonrpc", jsonrpc::speak(stack)).await?;
+        protocol.step("jsonrpc", jsonrpc::check(stack)).await?;
         protocol.step("evidence", evidence::keep(stack)).await?;
         let outage = match (skips.contains("degradation"), self.full, stack.can_stop()) {
             (true, _, _) => protocol.skip("degradation", true, "")?,

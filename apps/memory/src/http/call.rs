@@ -116,13 +116,13 @@ async fn plainly(
     } else {
         json!(answer.message().or(answer.error_code()))
     };
-    let mut told = json!({
+    let mut details = json!({
         "ok": answer.ok, "result": answer.body, "error": error, "correlation_id": correlation,
     });
     if !answer.ok {
-        told["success"] = json!(false);
+        details["success"] = json!(false);
     }
-    Ok(told)
+    Ok(details)
 }
 
 fn malformed(why: &str) -> Problem {

@@ -28,9 +28,9 @@ pub(super) async fn named(
     request.extensions_mut().insert(ProblemFacts(facts));
     request.extensions_mut().insert(correlation.clone());
     let shares = request.uri().path() == "/mcp" && shared.admits_origin(request.headers());
-    let asked = request.method() == Method::OPTIONS;
+    let is_options = request.method() == Method::OPTIONS;
     let wanted = request.headers().get("access-control-request-headers");
-    let wanted = wanted.filter(|_| asked).cloned();
+    let wanted = wanted.filter(|_| is_options).cloned();
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     name(headers, &correlation);

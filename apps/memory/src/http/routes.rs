@@ -179,7 +179,7 @@ pub(super) async fn gate(
     Extension(correlation): Extension<Correlation>,
     request: Request,
 ) -> Response {
-    let asked = async {
+    let checks = async {
         let gateway = http.gateway()?;
         let (headers, bytes) = whole(request).await?;
         check_type(&headers, "application/json")?;
@@ -187,7 +187,7 @@ pub(super) async fn gate(
         let answer = gateway.service.gate(&request).await;
         answer.map_err(|why| Problem::new(codes::INVALID_INPUT, why))
     };
-    match asked.await {
+    match checks.await {
         Ok(mut answer) => {
             answer["correlation_id"] = json!(correlation);
             json_answer(StatusCode::OK, &answer)

@@ -68,7 +68,7 @@ pub struct NewAudit {
     pub target_space: String,
     /// The decision.
     pub action: Action,
-    /// Its reason.
+    /// Rule or cause behind the decision, such as `policy:kind_not_allowed:FACT`.
     pub reason: Option<String>,
     /// SHA-256 of the text or file.
     pub payload_sha: Option<String>,
@@ -108,7 +108,7 @@ pub struct Audit {
     pub target_space: String,
     /// The decision.
     pub action: Action,
-    /// Its reason.
+    /// Rule or cause behind the decision, such as `policy:kind_not_allowed:FACT`.
     pub reason: Option<String>,
     /// SHA-256 of the text or file.
     pub payload_sha: Option<String>,

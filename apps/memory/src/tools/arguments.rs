@@ -39,7 +39,7 @@ impl Arguments {
         match self.value(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(wrong(name, "must be a text")),
+            Some(other) => Err(mistyped(name, &other, "a text")),
         }
     }
 
@@ -52,7 +52,7 @@ impl Arguments {
     pub(crate) fn named(&mut self, name: &str) -> ArgumentResult<String> {
         let text = self.required(name)?;
         if text.trim().is_empty() {
-            Err(wrong(name, "must not be empty"))
+            Err(wrong(name, "is empty; give a text"))
         } else {
             Ok(text)
         }
@@ -62,7 +62,7 @@ impl Arguments {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),
-            Some(_) => Err(wrong(name, "must be true or false")),
+            Some(other) => Err(mistyped(name, &other, "true or false")),
         }
     }
 
@@ -73,7 +73,7 @@ impl Arguments {
         let whole = value.as_i64();
         whole
             .map(Some)
-            .ok_or_else(|| wrong(name, "must be a whole number"))
+            .ok_or_else(|| mistyped(name, &value, "a whole number"))
     }
 
     /// A limit with its maximum.
@@ -83,7 +83,7 @@ impl Arguments {
         };
         match u32::try_from(limit) {
             Ok(limit) if (1..=most).contains(&limit) => Ok(limit),
-            _ => Err(wrong(name, &format!("must be 1 to {most}"))),
+            _ => Err(wrong(name, &format!("is {limit}; must be 1 to {most}"))),
         }
     }
 
@@ -91,7 +91,7 @@ impl Arguments {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Object(fields)) => Ok(Some(fields)),
-            Some(_) => Err(wrong(name, "must be an object")),
+            Some(other) => Err(mistyped(name, &other, "an object")),
         }
     }
 
@@ -99,14 +99,14 @@ impl Arguments {
         match self.value(name) {
             None => Ok(Vec::new()),
             Some(Value::Array(values)) => Ok(values),
-            Some(_) => Err(wrong(name, "must be a list")),
+            Some(other) => Err(mistyped(name, &other, "a list")),
         }
     }
 
     pub(crate) fn texts(&mut self, name: &str) -> ArgumentResult<Vec<String>> {
         let texts = self.list(name)?.into_iter().map(|value| match value {
             Value::String(text) => Ok(text),
-            _ => Err(wrong(name, "must be a list of texts")),
+            other => Err(mistyped(name, &other, "a list of texts")),
         });
         texts.collect()
     }
@@ -118,10 +118,10 @@ impl Arguments {
         };
         let time = text.parse().map(Some);
         time.map_err(|_| {
-            wrong(
-                name,
-                "must be a time with a zone, such as 2026-01-30T10:00:00Z",
-            )
+            let text = consign_kernel::quoted(&text);
+            let why =
+                format!("is {text}; must be a time with a zone, such as 2026-01-30T10:00:00Z");
+            wrong(name, &why)
         })
     }
 
@@ -167,6 +167,18 @@ pub(crate) fn missing(name: &str) -> Refusal {
 pub(crate) fn wrong(name: &str, why: &str) -> Refusal {
     Refusal::new("INVALID_PARAMETER", format!("{name} {why}"))
         .with_details(serde_json::json!({"parameter": name}))
+}
+
+/// An argument of another type. Texts, lists and objects may be contents and are not repeated.
+fn mistyped(name: &str, value: &Value, expected: &str) -> Refusal {
+    let given = match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(_) => "a text".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    };
+    wrong(name, &format!("is {given}; must be {expected}"))
 }
 
 #[cfg(test)]

@@ -47,7 +47,13 @@ async fn outbox_status(
         Some("pending") => Some(OutboxStatus::Pending),
         Some("sent") => Some(OutboxStatus::Sent),
         Some("dead") => Some(OutboxStatus::Dead),
-        Some(_) => return Err(wrong("status", "must be pending, sent or dead")),
+        Some(other) => {
+            let value = consign_kernel::quoted(other);
+            return Err(wrong(
+                "status",
+                &format!("is {value}; must be pending, sent or dead"),
+            ));
+        }
     };
     let rows = match outbox_id {
         Some(id) => {

@@ -7,7 +7,7 @@ mod pages;
 
 use std::sync::Arc;
 
-use consign_memory::{Embedded, Logbook, MemoryHttp, MemoryOptions, MemoryService};
+use consign_memory::{EmbeddedBackend, Logbook, MemoryHttp, MemoryOptions, MemoryService};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_server::testing;
 use consign_testkit::TestDatabase;
@@ -47,7 +47,7 @@ async fn with_memory<A>(
     logbook: Arc<dyn Logbook>,
     options: MemoryOptions,
 ) -> Bench {
-    let backend = Arc::new(Embedded::new(Arc::clone(&logbook)));
+    let backend = Arc::new(EmbeddedBackend::new(Arc::clone(&logbook)));
     let service = MemoryService::new(Arc::clone(&logbook), backend, options.clone());
     let http = Arc::new(MemoryHttp::new(Arc::new(service), &options));
     let policy = consign_memory::queue_policy(&options);

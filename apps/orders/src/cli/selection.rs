@@ -27,10 +27,10 @@ impl FromStr for OrderRef {
                 .map(|id| Self::Id(MessageId(id)))
                 .map_err(|_| help.to_owned());
         };
-        let told = |error: consign_kernel::Error| error.to_string();
+        let text_of = |error: consign_kernel::Error| error.to_string();
         Ok(Self::Key(
-            client.parse().map_err(told)?,
-            key.parse().map_err(told)?,
+            client.parse().map_err(text_of)?,
+            key.parse().map_err(text_of)?,
         ))
     }
 }

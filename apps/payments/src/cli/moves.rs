@@ -281,13 +281,17 @@ fn report(out: Output, is_dry_run: bool, answers: &[Answer]) -> Result<Exit, Fai
         out.json(&json!({"dry_run": is_dry_run, "payments": answers}))?;
     } else {
         for answer in answers {
-            let told = match (&answer.why, answer.state, is_dry_run) {
+            let summary = match (&answer.why, answer.state, is_dry_run) {
                 (Some(why), _, _) => why.clone(),
                 (None, Some(state), true) => format!("would be {state}"),
                 (None, Some(state), false) => format!("now {state}"),
                 (None, None, _) => "-".to_owned(),
             };
-            out.line(format_args!("{}: {}", plain(&answer.payment), plain(&told)))?;
+            out.line(format_args!(
+                "{}: {}",
+                plain(&answer.payment),
+                plain(&summary)
+            ))?;
             if let Some(warning) = &answer.warning {
                 out.note(format!("{}: {}", plain(&answer.payment), plain(warning)))?;
             }

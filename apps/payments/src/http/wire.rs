@@ -4,7 +4,7 @@
 pub(super) mod figures;
 pub(super) mod work;
 
-use consign_kernel::Cursor;
+use consign_kernel::{Cursor, quoted};
 use consign_server::apps::{Problem, StateWord};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -263,6 +263,6 @@ pub(crate) enum PaymentResolution {
 
 /// Parses the payment of a path.
 pub(crate) fn outbox_id(text: &str) -> Result<OutboxId, Problem> {
-    let why = "must be a UUID";
-    text.parse().map_err(|_| Problem::invalid("outbox_id", why))
+    let wrong = |_| Problem::out_of_bounds("outbox_id", quoted(text), "must be a UUID");
+    text.parse().map_err(wrong)
 }

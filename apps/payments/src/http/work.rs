@@ -249,7 +249,7 @@ pub(super) async fn renew(
     let (InPath(token), Json(body)) = (token?, body?);
     if !(1..=LEASE_SECONDS_MAX).contains(&body.lease_seconds) {
         let why = format!("must be 1 to {LEASE_SECONDS_MAX}");
-        return Err(Problem::invalid("lease_seconds", &why).into());
+        return Err(Problem::out_of_bounds("lease_seconds", body.lease_seconds, &why).into());
     }
     let ttl = Duration::from_secs(body.lease_seconds);
     match here.store.renew(token, ttl).await? {
@@ -334,7 +334,7 @@ pub(super) async fn repair(
     let limit = body.batch_size.unwrap_or(REPAIR_BATCH);
     if limit == 0 || limit as usize > BATCH_MAX {
         let why = format!("must be 1 to {BATCH_MAX}");
-        return Err(Problem::invalid("batch_size", &why).into());
+        return Err(Problem::out_of_bounds("batch_size", limit, &why).into());
     }
     let repaired = here.store.repair(limit).await?;
     Ok(Answer(RepairedBody::from(repaired)))

@@ -92,12 +92,12 @@ impl ClaimedPayments {
 pub fn claim_of(limit: u32, worker: &str, lease: Duration) -> Result<Claim> {
     if !(1..=BATCH_MAX).contains(&limit) {
         let why = format!("must be 1 to {BATCH_MAX}");
-        return Err(Error::invalid("batch_size", why));
+        return Err(Error::out_of_bounds("batch_size", limit, why));
     }
     let seconds = lease.as_secs() + u64::from(lease.subsec_nanos() > 0);
     if !(1..=LEASE_SECONDS_MAX).contains(&seconds) {
         let why = format!("must be 1 to {LEASE_SECONDS_MAX}");
-        return Err(Error::invalid("lease_seconds", why));
+        return Err(Error::out_of_bounds("lease_seconds", seconds, why));
     }
     let claim = Claim::new(queue(), worker, limit).with_ttl(Duration::from_secs(seconds));
     claim.validate()?;

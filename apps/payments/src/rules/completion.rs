@@ -77,7 +77,7 @@ impl Completion {
         match self.state {
             AttemptState::ZombieRequeue => {
                 let why = "must be DISPATCHED, RETRYABLE or FAILED";
-                Err(Error::invalid("state", why))
+                Err(Error::out_of_bounds("state", "ZOMBIE_REQUEUE", why))
             }
             AttemptState::Failed if self.in_doubt.unwrap_or(self.is_unanswered()) => {
                 let why = "a payment in doubt cannot be FAILED; report RETRYABLE, or in_doubt false \
@@ -85,7 +85,10 @@ impl Completion {
                 Err(Error::invalid("in_doubt", why))
             }
             _ if reference.len() > REFERENCE_BYTES_MAX => {
-                let why = format!("must be at most {REFERENCE_BYTES_MAX} bytes");
+                let why = format!(
+                    "has {} bytes; must be at most {REFERENCE_BYTES_MAX} bytes",
+                    reference.len()
+                );
                 Err(Error::invalid("rail_reference", why))
             }
             _ => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use consign_kernel::{Error, MessageId, Payload, Result, StateKind};
+use consign_kernel::{Error, MessageId, Payload, Result, StateKind, quoted};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ impl FromStr for OutboxId {
     fn from_str(text: &str) -> Result<Self> {
         let id = Uuid::parse_str(text);
         id.map(Self)
-            .map_err(|_| Error::invalid("outbox_id", "must be a UUID"))
+            .map_err(|_| Error::out_of_bounds("outbox_id", quoted(text), "must be a UUID"))
     }
 }
 
@@ -66,7 +66,10 @@ impl NewPayment {
             ("rail_type", &self.rail_type),
         ] {
             if text.trim().is_empty() || text.len() > TEXT_BYTES_MAX || text.contains('\0') {
-                let why = format!("must be 1 to {TEXT_BYTES_MAX} bytes, not blank, without U+0000");
+                let why = format!(
+                    "has {} bytes; must be 1 to {TEXT_BYTES_MAX}, not blank, without U+0000",
+                    text.len()
+                );
                 return Err(Error::invalid(what, why));
             }
         }

@@ -25,9 +25,9 @@ pub struct Dispatch {
     pub currency: String,
     /// Destination.
     pub destination: String,
-    /// The instruction.
+    /// Number of the instruction at the caller; several payments may carry it.
     pub instruction_id: String,
-    /// The participant.
+    /// Participant whose sequence numbers the payment.
     pub participant_id: String,
     /// The payment's number in the participant's sequence.
     pub sequence_id: i64,

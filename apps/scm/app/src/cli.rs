@@ -110,10 +110,10 @@ fn scm_failure(error: ScmError) -> Failure {
         ScmError::Artifact(_) => (Exit::Wrong, "check memory.artifacts_root"),
         ScmError::Protocol { .. } | ScmError::Stopped => (Exit::Wrong, ""),
     };
-    let told = with_causes(&error);
+    let text = with_causes(&error);
     let message = match what_to_do {
-        "" => told,
-        what_to_do => format!("{told}; {what_to_do}"),
+        "" => text,
+        what_to_do => format!("{text}; {what_to_do}"),
     };
     Failure::new(exit, code, message)
 }

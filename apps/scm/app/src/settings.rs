@@ -49,7 +49,7 @@ static SCM_SETTINGS: &[Setting] = &[
         "scm.mirrors_root",
         Kind::Text,
         "where mirrors of remote Git repositories are kept; absent: `consign-mirrors` beside \
-         `memory.artifacts_root`. A folder inside of `memory.artifacts_root` is refused",
+         `memory.artifacts_root`. A folder inside of `memory.artifacts_root` is rejected",
     )
     .example("\"consign-mirrors\""),
     Setting::new(

@@ -176,16 +176,19 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_in_words() {
-        let told = |kind: Kind, value: Value| kind.check(&value).unwrap_err();
+        let error_of = |kind: Kind, value: Value| kind.check(&value).unwrap_err();
         assert_eq!(
-            told(Kind::Whole(1, 10), json!(0)),
+            error_of(Kind::Whole(1, 10), json!(0)),
             "expected a whole number from 1 to 10, found 0"
         );
         assert_eq!(
-            told(Kind::Word(&["text", "json"]), json!("xml")),
+            error_of(Kind::Word(&["text", "json"]), json!("xml")),
             r#"expected "text" or "json", found "xml""#
         );
-        assert_eq!(told(Kind::Text, json!({})), "expected text, found a table");
+        assert_eq!(
+            error_of(Kind::Text, json!({})),
+            "expected text, found a table"
+        );
         assert!(Kind::Number(0.0, 1.0).check(&json!(1)).is_ok());
         assert!(Kind::Wholes.check(&json!([1, "x"])).is_err());
     }

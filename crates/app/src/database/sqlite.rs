@@ -5,7 +5,7 @@ use std::path::Path;
 use consign_kernel::{Certainty, Error, Migration, SchemaStatus};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 
-use super::{Apps, Database, Missing};
+use super::{Apps, Database, OnMissing};
 use crate::{
     App,
     failure::{Exit, Failure},
@@ -14,12 +14,12 @@ use crate::{
 
 pub(super) async fn open(
     path: &Path,
-    by_default: Option<Missing>,
+    by_default: Option<OnMissing>,
     apps: &Apps,
     out: Output,
 ) -> Result<Database, Failure> {
     let mut status = consign_sqlite::status(&options(path, &[])?).await?;
-    if by_default == Some(Missing::Create) && status.is_empty() {
+    if by_default == Some(OnMissing::Create) && status.is_empty() {
         let options = options(path, &apps.to_install(&status))?;
         consign_sqlite::migrate(&options).await?;
         out.note(format_args!("created {} in this folder", path.display()))?;

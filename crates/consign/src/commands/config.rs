@@ -55,8 +55,8 @@ fn show(config: &Config, out: Output) -> Result<(), Failure> {
             })
         };
         let items: Vec<Value> = config.values().map(item).collect();
-        let said = json!({"file": config.file, "items": items, "notes": config.notes});
-        return Ok(out.json(&said)?);
+        let document = json!({"file": config.file, "items": items, "notes": config.notes});
+        return Ok(out.json(&document)?);
     }
     let mut table = Table::new(["setting", "value", "origin"]);
     for (path, entry) in config.values() {

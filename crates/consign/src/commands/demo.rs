@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use self::story::{SceneWriter, check};
 use crate::{
     context::Context,
-    database::{self, Address, Apps, Missing, Reach},
+    database::{self, Address, Apps, OnMissing, Reach},
     failure::{Exit, Failure},
 };
 
@@ -53,7 +53,7 @@ impl Demo {
             &address,
             &apps,
             &Reach::for_a_command(),
-            Missing::Create,
+            OnMissing::Create,
             context.out,
         )
         .await?;

@@ -99,11 +99,11 @@ fn read_sink(sink: Value, place: &QueueLocation<'_>) -> Result<SinkConfig, Probl
         return Err(place.problem(&["sink"], what));
     }
     serde_json::from_value(sink).map_err(|error: serde_json::Error| {
-        let told = error.to_string();
-        let Some(field) = quoted(&told, "unknown field ") else {
-            return place.problem(&["sink"], told.clone());
+        let cause = error.to_string();
+        let Some(field) = quoted(&cause, "unknown field ") else {
+            return place.problem(&["sink"], cause.clone());
         };
-        let (_, expected) = told.split_once("expected").unwrap_or_default();
+        let (_, expected) = cause.split_once("expected").unwrap_or_default();
         let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
         let hint = match nearest(field, known.iter().copied()) {
             Some(near) => format!("did you mean {near}?"),

@@ -100,7 +100,7 @@ static SERVER_SETTINGS: &[Setting] = &[
         "server.tokens.*.hash",
         Kind::Text,
         "hash of a token; `consign token new` prints it. That of the empty token, and one \
-         that two names have, are refused",
+         that two names have, are rejected",
     )
     .example("\"sha256:...\""),
     Setting::new(
@@ -154,14 +154,14 @@ static SERVER_SETTINGS: &[Setting] = &[
         "server.bodies_max_bytes",
         Kind::Whole(1, 4 * 1024 * 1024 * 1024 - 1),
         "memory for the bodies of all requests at once, those of up to 64 KiB aside, and half \
-         of it for one client; further ones are refused",
+         of it for one client; further ones are rejected",
     )
     .default("67108864"),
     Setting::new(
         "server.claims_max_bytes",
         Kind::Whole(1, 4 * 1024 * 1024 * 1024 - 1),
         "memory for the answers of claims until they are sent, half of it for one client; \
-         further claims bring fewer messages, or are refused",
+         further claims bring fewer messages, or are rejected",
     )
     .default("67108864"),
     Setting::new(
@@ -203,7 +203,7 @@ static SERVER_SETTINGS: &[Setting] = &[
     Setting::new(
         "server.concurrency_max",
         Kind::Whole(1, 1_000_000),
-        "most requests processed at once; further ones are refused",
+        "most requests processed at once; further ones are rejected",
     )
     .default("256"),
     Setting::new(

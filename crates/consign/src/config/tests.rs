@@ -405,8 +405,8 @@ fn an_unknown_app_and_an_unknown_variable_are_rejected_with_a_suggestion() {
         ("CONSIGN_DATABSE_URL", "CONSIGN_DATABASE_URL"),
         ("CONSIGN_SERVER_LISTEN", "CONSIGN_SERVER__LISTEN"),
         ("CONSIGN_SERVER_LISTN", "CONSIGN_SERVER__LISTEN"),
-        ("CONSIGN_PORTX", "there is no such variable"),
-        ("CONSIGN_TESTS", "there is no such variable"),
+        ("CONSIGN_PORTX", "unknown variable"),
+        ("CONSIGN_TESTS", "unknown variable"),
     ] {
         let error = load(Some(""), &[(name, "x")], Flags::new()).unwrap_err();
         assert!(error.contains(suggestion), "{error}");

@@ -10,7 +10,7 @@ use consign_app::queue::PutResult;
 use super::{NamedService, queues, systemd::Systemd};
 use crate::{
     config::{Config, Settings},
-    database::{self, Address, Apps, Database, Missing, Reach},
+    database::{self, Address, Apps, Database, OnMissing, Reach},
     failure::Failure,
     output::Output,
 };
@@ -42,11 +42,11 @@ impl Opening<'_> {
     /// The second half of the answer names the apps whose queue this login cannot create or work.
     pub(super) async fn open(&self) -> Result<(Database, Vec<&'static str>), Failure> {
         let mut pause = PAUSE_MIN;
-        let mut said: Option<Instant> = None;
+        let mut reported_at: Option<Instant> = None;
         loop {
             let failure = match self.try_open().await {
                 Ok(opened) => {
-                    if said.is_some() {
+                    if reported_at.is_some() {
                         tracing::info!("the database answers");
                     }
                     return Ok(opened);
@@ -54,9 +54,9 @@ impl Opening<'_> {
                 Err(failure) if self.may_pass(&failure) => failure,
                 Err(failure) => return Err(failure),
             };
-            if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
+            if reported_at.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
                 tracing::warn!("waiting for the database: {}", failure.message());
-                said = Some(Instant::now());
+                reported_at = Some(Instant::now());
             }
             self.systemd.starting("waiting for the database", PATIENCE);
             sleep(pause).await;
@@ -69,8 +69,14 @@ impl Opening<'_> {
         if self.migrate {
             database::migrate(self.address, &apps).await?;
         }
-        let opened =
-            database::open(self.address, &apps, &self.reach, Missing::Create, self.out).await?;
+        let opened = database::open(
+            self.address,
+            &apps,
+            &self.reach,
+            OnMissing::Create,
+            self.out,
+        )
+        .await?;
         let changed = queues::put(&*opened.store, self.config, self.settings).await;
         let mut changed = changed.map_err(lacking)?;
         let mut left_out = Vec::new();

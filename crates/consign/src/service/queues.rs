@@ -19,11 +19,11 @@ pub(crate) async fn put(
     config: &Config,
     settings: &Settings,
 ) -> Result<Vec<QueueName>, Error> {
-    let said = match &config.file {
+    let reason = match &config.file {
         Some(file) => format!("{} sets it", file.display()),
         None => "a queue to try things with".to_owned(),
     };
-    let by = By::new(ACTOR, &said);
+    let by = By::new(ACTOR, &reason);
     let mut changed = Vec::new();
     for queue in &settings.queues {
         let before = store.queue(&queue.name).await?;

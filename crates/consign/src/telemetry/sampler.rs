@@ -163,9 +163,9 @@ enum SampleError {
 }
 
 async fn within_patience<T>(
-    asked: impl Future<Output = Result<T, Error>>,
+    query: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, SampleError> {
-    match timeout(PATIENCE, asked).await {
+    match timeout(PATIENCE, query).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(Error::Forbidden { what })) => Err(SampleError::Forbidden(what)),
         Ok(Err(error)) => Err(SampleError::Down(crate::failure::with_causes(&error))),

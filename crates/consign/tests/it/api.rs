@@ -9,7 +9,7 @@ mod starting;
 
 use std::sync::Arc;
 
-use consign_memory::{Embedded, Logbook, MemoryHttp, MemoryOptions, MemoryService};
+use consign_memory::{EmbeddedBackend, Logbook, MemoryHttp, MemoryOptions, MemoryService};
 use consign_orders::{OrderService, OrdersHttp, OrdersOptions};
 use consign_payments::{PaymentService, PaymentsHttp, PaymentsOptions};
 use consign_server::{Extension, testing::Bench};
@@ -54,7 +54,7 @@ async fn sqlite() -> Bench {
     let bench = bench.with_extension(http, &queue, &policy).await;
     let options = MemoryOptions::default();
     let logbook = store as Arc<dyn Logbook>;
-    let backend = Arc::new(Embedded::new(Arc::clone(&logbook)));
+    let backend = Arc::new(EmbeddedBackend::new(Arc::clone(&logbook)));
     let service = MemoryService::new(logbook, backend, options.clone());
     let http = Arc::new(MemoryHttp::new(Arc::new(service), &options));
     let policy = consign_memory::queue_policy(&options);

@@ -260,7 +260,7 @@ fn a_bad_line_is_named_and_nothing_after_it_is_sent() {
     check_bad_line(
         b"{\"payload\": 1, \"key\": \"\"}",
         "invalid_input",
-        "key: must be",
+        "key: has ",
     );
     check_bad_line(b"{\"payload\": \"\\u0000\"}", "invalid_input", "U+0000");
 }

@@ -130,7 +130,7 @@ async fn doctor_lists_the_checks_it_may_not_run() {
     let login = Login::make(&database, "consign_producer").await;
     let consign = Consign::at(&login.url());
     let ran = consign.run(["doctor"]).expect(5);
-    let told = "not checked: places: not permitted: permission denied for table message";
+    let told = "not checked: states: not permitted: permission denied for table message";
     assert!(ran.stdout.contains(told), "{ran:#?}");
     assert!(ran.stdout.contains("consign_auditor"), "{ran:#?}");
     let last = ran.stdout.lines().last().unwrap_or_default();

@@ -17,7 +17,7 @@ pub enum Duplicate {
     Stored(MessageId),
     /// By a message that has left the store, or was erased.
     Former {
-        /// Its id.
+        /// Number that the store gave the message; never reused.
         id: MessageId,
         /// Delivered or dead, which is final.
         state: StateKind,
@@ -31,20 +31,20 @@ pub enum Duplicate {
 pub enum KeyHolder<'s> {
     /// A message in the store.
     Stored {
-        /// Its id.
+        /// Number that the store gave the message; never reused.
         id: MessageId,
-        /// Its payload.
+        /// JSON document to deliver; a repeated key must carry an equal one.
         payload: &'s Payload,
-        /// Its group.
+        /// Ordering key: an ordered queue delivers its messages one after another.
         group: &'s Option<String>,
     },
     /// A message whose payload is gone: it has left, or was erased.
     Former {
-        /// Its id.
+        /// Number that the store gave the message; never reused.
         id: MessageId,
         /// The digest of its payload, as the store computes it.
         digest: &'s [u8; 32],
-        /// Its group.
+        /// Ordering key: an ordered queue delivers its messages one after another.
         group: &'s Option<String>,
         /// Delivered or dead.
         state: StateKind,

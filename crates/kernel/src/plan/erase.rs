@@ -5,7 +5,7 @@ use crate::{ErasureAnswer, StateKind};
 /// A message, as far as it matters for whether it can be erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErasureCandidate {
-    /// Its state.
+    /// State when it was read.
     pub state: StateKind,
     /// Whether it was erased before.
     pub is_erased: bool,

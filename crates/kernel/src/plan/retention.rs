@@ -58,9 +58,9 @@ impl Cutoffs {
 /// A message, as far as it matters for whether it may leave and whether it has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Finished {
-    /// The message.
+    /// Number that the store gave the message; never reused.
     pub id: MessageId,
-    /// Its state.
+    /// State when it was read.
     pub state: StateKind,
     /// The latest of its attempts, its death, its late results and what operators did to it.
     pub last_event: Timestamp,

@@ -21,13 +21,13 @@ use crate::{
 pub struct NewAttempt {
     /// The message, with its counters before this attempt.
     pub entry: Entry,
-    /// Its outcome.
+    /// What the attempt row records.
     pub outcome: AttemptOutcome,
-    /// Its code.
+    /// Cause for programs, such as `timeout`; none if none was reported.
     pub code: Option<String>,
-    /// Its detail.
+    /// Cause in words, as the sink reported it.
     pub detail: Option<String>,
-    /// Its result.
+    /// What the receiver returned, as JSON.
     pub result: Option<Value>,
     /// The time at which the message becomes due again.
     pub next_due_at: Option<Timestamp>,
@@ -36,7 +36,7 @@ pub struct NewAttempt {
 }
 
 impl NewAttempt {
-    /// Its number.
+    /// Number of the attempt row, from 1 without gaps.
     pub fn attempt_no(&self) -> u32 {
         self.entry.attempts + 1
     }

@@ -42,14 +42,14 @@ pub(super) async fn obstacle(
     }
     if state == FOREIGN {
         let hint = hint_of(&error).unwrap_or_default().to_owned();
-        let said = error
+        let cause = error
             .into_database_error()
             .map(|error| error.message().to_owned());
         return Error::Migration {
             component: step.component,
             version: step.version,
             name: step.name,
-            why: format!("{}. {hint}", said.unwrap_or_default()),
+            why: format!("{}. {hint}", cause.unwrap_or_default()),
         };
     }
     let mut why = match store_error("migrate", error) {

@@ -46,7 +46,7 @@ async fn years_and_days_that_cancel_out_pass_no_bound() {
         "consign.renew(gen_random_uuid(), interval '290000 years -104400000 days 1 hour')",
         "consign.enqueue('default', '1', p_delay => interval '-6000 years 2160000 days')",
         "consign.enqueue('default', '1', p_delay => interval '6000 years -2160000 days')",
-        "consign.rest('default', gen_random_uuid(), interval '100 years -36000 days')",
+        "consign.register_idle('default', gen_random_uuid(), interval '100 years -36000 days')",
         "logbook.take_write_lock('http://m', 'w', interval '100000 years -36000000 days 1 minute')",
     ] {
         let code = refusal(&mut sql, &format!("SELECT {call}")).await;

@@ -259,7 +259,7 @@ async fn the_registration_of_a_killed_worker_is_notified_once_at_most() {
     let mut fixture = Fixture::new().await;
     let mut listener = fixture.listener().await;
     fixture
-        .run("SELECT consign.rest('default', gen_random_uuid(), '1 minute')")
+        .run("SELECT consign.register_idle('default', gen_random_uuid(), '1 minute')")
         .await;
     for _ in 0..3 {
         fixture.run("SELECT consign.enqueue('default', '1')").await;
@@ -281,17 +281,17 @@ async fn sends_no_notification_without_a_sleeping_worker() {
         .run("SELECT consign.put_queue('other', '{}', 'test', 'test')")
         .await;
     fixture
-        .run("SELECT consign.rest('other', gen_random_uuid(), '1 minute')")
+        .run("SELECT consign.register_idle('other', gen_random_uuid(), '1 minute')")
         .await;
     fixture
-        .run("SELECT consign.rest('default', gen_random_uuid(), '1 second')")
+        .run("SELECT consign.register_idle('default', gen_random_uuid(), '1 second')")
         .await;
     fixture
         .run("SELECT consign.enqueue('default', '1', p_delay => '30 s')")
         .await;
     assert!(fixture.heard(&mut listener).await.is_empty());
     fixture
-        .run("SELECT consign.rest('default', gen_random_uuid(), '1 minute')")
+        .run("SELECT consign.register_idle('default', gen_random_uuid(), '1 minute')")
         .await;
     fixture
         .run("SELECT consign.enqueue('default', '1', p_delay => '5 s')")

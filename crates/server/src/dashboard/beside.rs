@@ -117,8 +117,8 @@ async fn same_key(state: &AppState, message: &Message) -> Result<Option<RelatedR
 
 /// The correlation id of a message, if its producer set one.
 pub(super) fn correlation(message: &Message) -> Option<String> {
-    let said = message.headers.get("correlation_id")?.as_str()?;
-    (!said.trim().is_empty()).then(|| said.to_owned())
+    let case_id = message.headers.get("correlation_id")?.as_str()?;
+    (!case_id.trim().is_empty()).then(|| case_id.to_owned())
 }
 
 /// The redrive that a record of the audit belongs to: each of its requeues carries its number.

@@ -118,17 +118,19 @@ pub(super) struct DeadQuery {
 
 impl DeadQuery {
     fn filter(&self) -> Result<Filter, Problem> {
-        let said = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
-        let code = said(&self.code);
-        if code
-            .as_ref()
-            .is_some_and(|code| code.len() > CODE_BYTES_MAX || code.contains('\0'))
-        {
+        let filled = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
+        let code = filled(&self.code);
+        let is_wrong = |code: &&String| code.len() > CODE_BYTES_MAX || code.contains('\0');
+        if let Some(code) = code.as_ref().filter(is_wrong) {
             let why = format!("must be at most {CODE_BYTES_MAX} bytes without U+0000");
-            return Err(Problem::invalid("code", &why));
+            return Err(Problem::out_of_bounds(
+                "code",
+                consign_kernel::quoted(code),
+                &why,
+            ));
         }
         Ok(Filter {
-            queue: said(&self.queue).map(|queue| queue.parse()).transpose()?,
+            queue: filled(&self.queue).map(|queue| queue.parse()).transpose()?,
             code,
             ..Filter::default()
         })
@@ -221,7 +223,8 @@ pub(super) async fn preview(
 fn number<T: std::str::FromStr>(what: &str, text: Option<&str>) -> Result<Option<T>, Problem> {
     let text = text.map(str::trim).filter(|text| !text.is_empty());
     let number = text.map(str::parse).transpose();
-    number.map_err(|_| Problem::invalid(what, "must be a whole number"))
+    let value = || consign_kernel::quoted(text.unwrap_or_default());
+    number.map_err(|_| Problem::out_of_bounds(what, value(), "must be a whole number"))
 }
 
 /// Starts the previewed redrive.

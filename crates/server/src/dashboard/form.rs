@@ -47,7 +47,9 @@ impl Form {
             return Ok(None);
         };
         let number = text.trim().parse().map(Some);
-        number.map_err(|_| Problem::invalid(name, "must be a whole number"))
+        number.map_err(|_| {
+            Problem::out_of_bounds(name, consign_kernel::quoted(text), "must be a whole number")
+        })
     }
 }
 
@@ -80,7 +82,10 @@ fn decoded(text: &str) -> Result<String, Problem> {
 }
 
 fn malformed(cause: &str) -> Problem {
-    Problem::new(codes::INVALID_INPUT, format!("form body is malformed: {cause}"))
+    Problem::new(
+        codes::INVALID_INPUT,
+        format!("form body is malformed: {cause}"),
+    )
 }
 
 /// Text as part of a URL.

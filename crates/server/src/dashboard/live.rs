@@ -208,17 +208,17 @@ impl LiveViews {
         first: ViewState,
     ) -> watch::Receiver<ViewState> {
         let mut topics = self.topics();
-        let told = topics.entry(topic.clone()).or_insert_with(|| {
-            let told = watch::Sender::new(first);
+        let sender = topics.entry(topic.clone()).or_insert_with(|| {
+            let sender = watch::Sender::new(first);
             let looking = RefreshGuard {
                 live: Arc::clone(&state.live),
                 topic: topic.clone(),
-                told: told.clone(),
+                sender: sender.clone(),
             };
             tokio::spawn(look(state.clone(), looking));
-            told
+            sender
         });
-        let mut seen = told.subscribe();
+        let mut seen = sender.subscribe();
         seen.mark_changed();
         seen
     }
@@ -230,11 +230,11 @@ impl LiveViews {
     }
 
     /// Whether there is no viewer left; then the topic is removed.
-    fn is_over(&self, topic: &Topic, told: &ViewSender) -> bool {
+    fn is_over(&self, topic: &Topic, sender: &ViewSender) -> bool {
         let mut topics = self.topics();
-        let is_over = told.receiver_count() == 0;
+        let is_over = sender.receiver_count() == 0;
         if is_over {
-            forget(&mut topics, topic, told);
+            forget(&mut topics, topic, sender);
         }
         is_over
     }
@@ -247,8 +247,8 @@ impl LiveViews {
 }
 
 /// Removes a topic, unless it has a viewer again.
-fn forget(topics: &mut HashMap<Topic, ViewSender>, topic: &Topic, told: &ViewSender) {
-    if topics.get(topic).is_some_and(|it| it.same_channel(told)) {
+fn forget(topics: &mut HashMap<Topic, ViewSender>, topic: &Topic, sender: &ViewSender) {
+    if topics.get(topic).is_some_and(|it| it.same_channel(sender)) {
         topics.remove(topic);
     }
 }
@@ -258,28 +258,28 @@ fn forget(topics: &mut HashMap<Topic, ViewSender>, topic: &Topic, told: &ViewSen
 struct RefreshGuard {
     live: Arc<LiveViews>,
     topic: Topic,
-    told: ViewSender,
+    sender: ViewSender,
 }
 
 impl Drop for RefreshGuard {
     fn drop(&mut self) {
-        forget(&mut self.live.topics(), &self.topic, &self.told);
+        forget(&mut self.live.topics(), &self.topic, &self.sender);
     }
 }
 
 /// Refreshes a topic for all its viewers.
 async fn look(state: AppState, looking: RefreshGuard) {
-    let RefreshGuard { topic, told, .. } = &looking;
+    let RefreshGuard { topic, sender, .. } = &looking;
     loop {
         tokio::select! {
-            _ = timeout(PAUSE, told.closed()) => {}
+            _ = timeout(PAUSE, sender.closed()) => {}
             () = state.drained() => {}
         }
-        if state.is_draining() || state.live.is_over(topic, told) {
+        if state.is_draining() || state.live.is_over(topic, sender) {
             return;
         }
         match topic.rendered(&state).await {
-            Ok(text) => told.send_if_modified(|old| {
+            Ok(text) => sender.send_if_modified(|old| {
                 let is_new = *old.text != *text || old.stale_since.is_some();
                 if is_new {
                     *old = ViewState::new(text);
@@ -290,7 +290,7 @@ async fn look(state: AppState, looking: RefreshGuard) {
                 // It was there and is gone: the streams end, and the next request gets an error.
                 return;
             }
-            Err(_) => told.send_if_modified(|old| {
+            Err(_) => sender.send_if_modified(|old| {
                 let is_new = old.stale_since.is_none();
                 old.stale_since.get_or_insert((state.clock)());
                 is_new

@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn only_our_own_pages_are_gone_to() {
-        for (said, next) in [
+        for (given, next) in [
             ("/", "/"),
             ("/?window=day", "/?window=day"),
             ("/ui/messages/7", "/ui/messages/7"),
@@ -204,7 +204,7 @@ mod tests {
             ("/v1/queues", "/"),
             ("", "/"),
         ] {
-            assert_eq!(local(Some(said)), next, "{said}");
+            assert_eq!(local(Some(given)), next, "{given}");
         }
         assert_eq!(local(None), "/");
     }

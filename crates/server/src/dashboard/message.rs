@@ -323,9 +323,16 @@ pub(super) async fn resolve(
         },
         Some("dead") => Resolution::Dead,
         Some("unknown") => Resolution::Unknown,
-        _ => {
-            let why = "must be delivered, dead or unknown";
-            return Err(Problem::invalid("outcome", why));
+        other => {
+            let (value, why) = (
+                other.unwrap_or_default(),
+                "must be delivered, dead or unknown",
+            );
+            return Err(Problem::out_of_bounds(
+                "outcome",
+                consign_kernel::quoted(value),
+                why,
+            ));
         }
     };
     let action = (Action::Resolve(resolution), "resolve");

@@ -193,11 +193,11 @@ mod tests {
         rates.add(queue.clone(), at(59), done(0, 0), now);
         rates.add(queue.clone(), at(61), done(1_000, 0), now);
         rates.add(queue.clone(), at(-3), done(5, 0), now);
-        let said = rates.of(&queue);
-        assert_eq!(said.per_minute, "3.0");
-        assert_eq!(said.errors, "9.5 %");
-        assert!(said.has_errors);
-        assert_eq!(said.took, "100 ms");
+        let shown = rates.of(&queue);
+        assert_eq!(shown.per_minute, "3.0");
+        assert_eq!(shown.errors, "9.5 %");
+        assert!(shown.has_errors);
+        assert_eq!(shown.took, "100 ms");
         let nothing = rates.of(&"other".parse().unwrap());
         assert_eq!(
             (nothing.per_minute.as_str(), nothing.errors.as_str()),

@@ -195,8 +195,9 @@ impl Sessions {
     pub(crate) fn has_logged_out(&self, headers: &HeaderMap) -> bool {
         let now = (self.clock)().as_second();
         cookies(headers, &self.names.left).any(|value| {
-            let said = value.split_once('.');
-            let read = said.and_then(|(until, proof)| Some((until.parse().ok()?, unhex(proof)?)));
+            let proof_parts = value.split_once('.');
+            let read =
+                proof_parts.and_then(|(until, proof)| Some((until.parse().ok()?, unhex(proof)?)));
             read.is_some_and(|(until, proof): (i64, _)| {
                 let is_true = hmac::verify(&self.anonymous, logout_code(until).as_bytes(), &proof);
                 until > now && is_true.is_ok()
@@ -294,7 +295,9 @@ impl Visit {
         use subtle::ConstantTimeEq as _;
         match &self.csrf {
             None => true,
-            Some(own) => csrf.is_some_and(|said| own.as_bytes().ct_eq(said.as_bytes()).into()),
+            Some(own) => {
+                csrf.is_some_and(|proof_parts| own.as_bytes().ct_eq(proof_parts.as_bytes()).into())
+            }
         }
     }
 }

@@ -72,26 +72,29 @@ pub(super) fn took(from: Timestamp, to: Timestamp) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
     at: Timestamp,
-    said: String,
+    span_text: String,
 }
 
 impl Moment {
     /// A time as seen at `now`.
     pub fn new(at: Timestamp, now: Timestamp) -> Self {
         let since = now.duration_since(at);
-        let said = match since.as_secs() {
+        let span_text = match since.as_secs() {
             1.. => format!("{} ago", span(since)),
             ..=-1 => format!("in {}", span(since)),
             0 => "now".to_owned(),
         };
-        Self { at, said }
+        Self { at, span_text }
     }
 }
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, said } = self;
-        write!(f, "<time datetime=\"{at}\" title=\"{at:.3}\">{said}</time>")
+        let Self { at, span_text } = self;
+        write!(
+            f,
+            "<time datetime=\"{at}\" title=\"{at:.3}\">{span_text}</time>"
+        )
     }
 }
 
@@ -162,15 +165,15 @@ mod tests {
 
     #[test]
     fn numbers_and_times_are_shortened() {
-        for (number, said) in [
+        for (number, span_text) in [
             (0, "0"),
             (999, "999"),
             (1_000, "1,000"),
             (1_234_567, "1,234,567"),
         ] {
-            assert_eq!(count(number), said);
+            assert_eq!(count(number), span_text);
         }
-        for (seconds, said) in [
+        for (seconds, span_text) in [
             (0, "0 s"),
             (59, "59 s"),
             (60, "1 min"),
@@ -179,7 +182,7 @@ mod tests {
             (7_500, "2 h 5 min"),
             (86_400 * 3, "3 days"),
         ] {
-            assert_eq!(span(SignedDuration::from_secs(seconds)), said);
+            assert_eq!(span(SignedDuration::from_secs(seconds)), span_text);
         }
         let now = Timestamp::from_second(1_000).unwrap();
         let at = |second| Moment::new(Timestamp::from_second(second).unwrap(), now).to_string();

@@ -404,17 +404,21 @@ pub(crate) fn check_reach(
 
 /// The actor for the audit log: the verified name, and the name in the caller's header.
 fn actor(known: &str, headers: &HeaderMap) -> Result<String, Problem> {
-    let Some(said) = headers.get(ACTOR_HEADER) else {
+    let Some(claimed) = headers.get(ACTOR_HEADER) else {
         return Ok(known.to_owned());
     };
-    let said = std::str::from_utf8(said.as_bytes())
+    let claimed = std::str::from_utf8(claimed.as_bytes())
         .unwrap_or_default()
         .trim();
-    if said.is_empty() || said.len() > ACTOR_BYTES_MAX || said.contains(char::is_control) {
+    if claimed.is_empty() || claimed.len() > ACTOR_BYTES_MAX || claimed.contains(char::is_control) {
         let why = format!("must be 1 to {ACTOR_BYTES_MAX} bytes of printable text");
-        return Err(Problem::invalid("X-Consign-Actor", &why));
+        return Err(Problem::out_of_bounds(
+            "X-Consign-Actor",
+            consign_kernel::quoted(claimed),
+            &why,
+        ));
     }
-    Ok(format!("{known}, {said} (unverified)"))
+    Ok(format!("{known}, {claimed} (unverified)"))
 }
 
 #[cfg(test)]

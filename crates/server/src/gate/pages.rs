@@ -102,15 +102,18 @@ pub(super) fn check_way(request: &Parts) -> Result<(), Problem> {
     if is_form(request) {
         return check_site(&request.headers);
     }
-    let said = |name: &str| {
+    let header_value = |name: &str| {
         request
             .headers
             .get(name)
-            .and_then(|said| said.to_str().ok())
+            .and_then(|header_value| header_value.to_str().ok())
     };
-    let is_from_elsewhere = matches!(said("sec-fetch-site"), Some("cross-site" | "same-site"));
-    let is_link = said("sec-fetch-mode").is_none_or(|mode| mode == "navigate")
-        && said("sec-fetch-dest").is_none_or(|place| place == "document");
+    let is_from_elsewhere = matches!(
+        header_value("sec-fetch-site"),
+        Some("cross-site" | "same-site")
+    );
+    let is_link = header_value("sec-fetch-mode").is_none_or(|mode| mode == "navigate")
+        && header_value("sec-fetch-dest").is_none_or(|place| place == "document");
     let is_page = request.uri.path() != EXPORT;
     if !is_from_elsewhere || (is_link && is_page) {
         return Ok(());
@@ -195,7 +198,7 @@ mod tests {
     #[test]
     fn distinguishes_forms_of_other_pages() {
         let host = ("host", "localhost:8787");
-        for (said, is_own) in [
+        for (header_value, is_own) in [
             (vec![host], true),
             (vec![host, ("origin", "http://localhost:8787")], true),
             (vec![host, ("origin", "http://localhost:9999")], false),
@@ -214,7 +217,11 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(check_site(&headers(&said)).is_ok(), is_own, "{said:?}");
+            assert_eq!(
+                check_site(&headers(&header_value)).is_ok(),
+                is_own,
+                "{header_value:?}"
+            );
         }
     }
 }

@@ -88,7 +88,7 @@ codes! {
     BLOCKS_GROUP "blocks_group" CONFLICT
         "the message is dead and its group waits for it to be delivered" "requeue it; or requeue, hold and resolve it as delivered; then erase it"
     APP_QUEUE "app_queue" CONFLICT
-        "the queue belongs to an app, which has copies of the content" "erase it with the app: `consign orders --help`, `consign payments --help` or `consign memory --help`"
+        "the queue belongs to an app, which has copies of the content" "orders: `consign orders purge`; memories: the tool `memory_delete`; payments leave by retention"
     REASON_REQUIRED "reason_required" BAD_REQUEST
         "an operator's action needs a reason" "add `reason`: the audit log records it"
 

@@ -92,8 +92,8 @@ async fn claim_within(
     claim: &Claim,
 ) -> Result<Option<(Lease, Reservation)>, Problem> {
     let wanted = MESSAGE_BYTES.saturating_mul(claim.limit.max(1) as usize);
-    let asked = claim.bytes_max.unwrap_or(u64::MAX);
-    let wanted = wanted.min(usize::try_from(asked).unwrap_or(usize::MAX));
+    let requested = claim.bytes_max.unwrap_or(u64::MAX);
+    let wanted = wanted.min(usize::try_from(requested).unwrap_or(usize::MAX));
     let reserving = shared.claims.reserve_some(client, (MESSAGE_BYTES, wanted));
     let reserved = reserving.await?;
     let claim = claim.clone().with_bytes_max(reserved.bytes() as u64);

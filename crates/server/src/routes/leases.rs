@@ -109,10 +109,10 @@ pub(crate) async fn settle(
 
 /// Counts recorded results for the statistics; the request does not wait for it.
 fn count(state: &AppState, token: Token, recorded: &[RecordedOutcome]) {
-    let told = recorded.iter().map(|it| (it.id.0 as u128, it.outcome));
-    let told: Vec<_> = told.collect();
+    let outcomes = recorded.iter().map(|it| (it.id.0 as u128, it.outcome));
+    let outcomes: Vec<_> = outcomes.collect();
     if let Some(queue) = state.tally.queue(token) {
-        return state.tally.recorded(token, &queue, &told);
+        return state.tally.recorded(token, &queue, &outcomes);
     }
     // The lease was taken from another server, so its queue is looked up.
     let Some(first) = recorded.first().map(|first| first.id) else {
@@ -126,7 +126,7 @@ fn count(state: &AppState, token: Token, recorded: &[RecordedOutcome]) {
         // Without an answer, the results stay uncounted.
         if let Ok(Some(explanation)) = state.store.explain(first).await {
             let queue = explanation.message.queue;
-            state.tally.recorded(token, &queue, &told);
+            state.tally.recorded(token, &queue, &outcomes);
         }
         drop(turn);
     });

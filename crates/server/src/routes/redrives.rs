@@ -28,7 +28,9 @@ const SAMPLES: u32 = 10;
 impl Segment for RedriveId {
     fn parse(text: &str) -> Result<Self, Problem> {
         let id = text.parse().map(RedriveId);
-        id.map_err(|_| Problem::invalid("id", "must be a whole number"))
+        id.map_err(|_| {
+            Problem::out_of_bounds("id", consign_kernel::quoted(text), "must be a whole number")
+        })
     }
 }
 

@@ -192,8 +192,8 @@ impl LimitParams {
 }
 
 /// How many entries a page has.
-pub fn page_size(asked: Option<u32>) -> u32 {
-    asked
+pub fn page_size(requested: Option<u32>) -> u32 {
+    requested
         .unwrap_or(100)
         .clamp(1, consign_kernel::PAGE_ENTRIES_MAX)
 }

@@ -298,7 +298,7 @@ pub(crate) struct QueuePolicyChange {
     archive: Option<bool>,
 }
 
-/// How long a message rests after a failed try.
+/// Delay of a message after a failed try.
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum RetrySchedule {

@@ -132,12 +132,12 @@ fn identity(delivery: &Delivery) -> Vec<(String, String)> {
         ("Consign-Fence".to_owned(), delivery.fence.to_string()),
     ];
     for name in ["traceparent", "tracestate"] {
-        let told = message
+        let correlation = message
             .headers
             .iter()
             .find(|(key, _)| key.eq_ignore_ascii_case(name));
         // A trace that cannot be carried is no reason not to deliver.
-        let text = told.and_then(|(_, value)| value.as_str());
+        let text = correlation.and_then(|(_, value)| value.as_str());
         if let Some(text) = text.filter(|text| !text.chars().any(char::is_control)) {
             headers.push((name.to_owned(), text.to_owned()));
         }

@@ -170,11 +170,11 @@ pub(super) fn identify(delivery: &Delivery, headers: &mut HeaderMap) {
     set(headers, "consign-attempt", &delivery.attempt_no.to_string());
     set(headers, "consign-fence", &delivery.fence.to_string());
     for name in ["traceparent", "tracestate"] {
-        let told = message
+        let correlation = message
             .headers
             .iter()
             .find(|(key, _)| key.eq_ignore_ascii_case(name));
-        let text = told.and_then(|(_, value)| value.as_str());
+        let text = correlation.and_then(|(_, value)| value.as_str());
         // A trace that cannot be carried is no reason not to deliver.
         if let Some(Ok(value)) = text.map(HeaderValue::from_str) {
             headers.insert(HeaderName::from_static(name), value);

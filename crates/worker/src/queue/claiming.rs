@@ -228,18 +228,21 @@ impl QueueLoop {
         let is_notified =
             options.notified && self.policy.current.as_ref().is_some_and(|p| p.notify);
         let is_paused = self.context.queue_state.paused.load(super::Relaxed);
-        let asked = match (is_paused, is_notified) {
+        let wait_limit = match (is_paused, is_notified) {
             (true, _) => PAUSED_WAIT,
             (false, true) => options.wait_max,
             // No jitter: workers do not start to wait at the same moment.
             (false, false) => self.claiming.poll.next(0.0),
         };
-        let asked = self.context.poll_max.map_or(asked, |most| asked.min(most));
-        let wait = ops::wait(Arc::clone(&self.context), asked);
+        let wait_limit = self
+            .context
+            .poll_max
+            .map_or(wait_limit, |most| wait_limit.min(most));
+        let wait = ops::wait(Arc::clone(&self.context), wait_limit);
         self.claiming.phase = Phase::Waiting(self.operations.tasks.spawn(wait));
     }
 
-    pub(super) fn waited(&mut self, asked: Duration, took: Duration, answer: Result<bool>) {
+    pub(super) fn waited(&mut self, wait_limit: Duration, took: Duration, answer: Result<bool>) {
         // A wait that was given up while its answer was on the way.
         if !matches!(self.claiming.phase, Phase::Waiting(_)) {
             return;
@@ -247,7 +250,7 @@ impl QueueLoop {
         match answer {
             Ok(true) => self.claiming.phase = Phase::Idle,
             // A store that cannot wait: poll.
-            Ok(false) if took < asked / 2 => {
+            Ok(false) if took < wait_limit / 2 => {
                 let pause = self.claiming.poll.next(0.0);
                 self.claiming.rest(pause);
             }

@@ -33,20 +33,20 @@ fn unasked(error: &consign_kernel::Error) -> StepFailure {
 pub(super) async fn health(stack: &Stack, looks_at_server: bool) -> StepResult {
     let ends = Instant::now() + READY_MAX.min(stack.patience);
     loop {
-        let heard = stack.gateway.ask(Method::GET, "/readyz", None).await?;
-        if heard.status == 200 && heard.body["status"] == "ready" {
+        let reply = stack.gateway.ask(Method::GET, "/readyz", None).await?;
+        if reply.status == 200 && reply.body["status"] == "ready" {
             break;
         }
         if Instant::now() >= ends {
-            let why = format!("/readyz answered {}: {}", heard.status, heard.body);
+            let why = format!("/readyz answered {}: {}", reply.status, reply.body);
             return Err(StepFailure::new("request_failed", why));
         }
         rest().await;
     }
-    let heard = stack.gateway.ask(Method::GET, "/health", None).await?;
+    let reply = stack.gateway.ask(Method::GET, "/health", None).await?;
     let expected = json!({"ok": true, "status": "ok", "service": "memory-gateway"});
-    if heard.status != 200 || heard.body != expected {
-        return Err(unfit("/health", &heard.body));
+    if reply.status != 200 || reply.body != expected {
+        return Err(unfit("/health", &reply.body));
     }
     if !looks_at_server {
         return Ok(facts(

@@ -171,12 +171,13 @@ impl Gateway {
     /// Calls a tool through the protocol.
     pub(super) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, StepFailure> {
         let params = json!({"name": tool, "arguments": arguments});
-        let heard = self.rpc("tools/call", params).await?;
-        let text = heard.body["result"]["content"][0]["text"].as_str();
-        let told = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
-        let told = told.filter(|told| told["correlation_id"] == json!(heard.correlation_id));
-        told.ok_or_else(|| {
-            let why = format!("{tool} answered {}: {}", heard.status, heard.body);
+        let reply = self.rpc("tools/call", params).await?;
+        let text = reply.body["result"]["content"][0]["text"].as_str();
+        let details = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let details =
+            details.filter(|details| details["correlation_id"] == json!(reply.correlation_id));
+        details.ok_or_else(|| {
+            let why = format!("{tool} answered {}: {}", reply.status, reply.body);
             StepFailure::new("response_check_failed", why)
         })
     }
@@ -184,12 +185,12 @@ impl Gateway {
     /// Calls a tool by its route; a decision is not a failure.
     pub(super) async fn post(&self, path: &str, arguments: &Value) -> Result<Value, StepFailure> {
         let body = Some(arguments.to_string());
-        let heard = self.ask(Method::POST, path, body).await?;
-        let is_named = heard.body["correlation_id"] == json!(heard.correlation_id);
-        match heard.status {
-            200 if is_named && heard.body.is_object() => Ok(heard.body),
+        let reply = self.ask(Method::POST, path, body).await?;
+        let is_named = reply.body["correlation_id"] == json!(reply.correlation_id);
+        match reply.status {
+            200 if is_named && reply.body.is_object() => Ok(reply.body),
             status => {
-                let why = format!("{path} answered {status}: {}", heard.body);
+                let why = format!("{path} answered {status}: {}", reply.body);
                 Err(StepFailure::new("response_check_failed", why))
             }
         }
@@ -223,7 +224,7 @@ fn client() -> Result<Client, Failure> {
 /// Reads its output until it prints its address.
 async fn listening(child: &mut Child) -> Option<String> {
     let mut lines = BufReader::new(child.stdout.take()?).lines();
-    let told = async {
+    let details = async {
         while let Ok(Some(line)) = lines.next_line().await {
             if let Some(url) = line.strip_prefix("listening ") {
                 return Some(url.trim().to_owned());
@@ -231,7 +232,7 @@ async fn listening(child: &mut Child) -> Option<String> {
         }
         None
     };
-    let url = timeout(START_MAX, told).await.ok().flatten()?;
+    let url = timeout(START_MAX, details).await.ok().flatten()?;
     // Its output must be read on, or it would block.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     Some(url)

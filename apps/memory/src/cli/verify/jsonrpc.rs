@@ -31,10 +31,10 @@ const TOOLS: &[(&str, &[&str])] = &[
 
 /// The required tools are offered.
 pub(super) async fn tools(stack: &Stack) -> StepResult {
-    let heard = stack.gateway.rpc("tools/list", json!({})).await?;
-    let listed = heard.body["result"]["tools"].as_array();
-    let Some(listed) = listed.filter(|_| heard.status == 200) else {
-        return Err(unfit("tools/list", &heard.body));
+    let reply = stack.gateway.rpc("tools/list", json!({})).await?;
+    let listed = reply.body["result"]["tools"].as_array();
+    let Some(listed) = listed.filter(|_| reply.status == 200) else {
+        return Err(unfit("tools/list", &reply.body));
     };
     for (name, required) in TOOLS {
         let Some(tool) = listed.iter().find(|tool| tool["name"] == *name) else {
@@ -50,11 +50,11 @@ pub(super) async fn tools(stack: &Stack) -> StepResult {
 }
 
 /// The handshake, answers, errors, notifications and names of requests.
-pub(super) async fn speak(stack: &Stack) -> StepResult {
+pub(super) async fn check(stack: &Stack) -> StepResult {
     let gateway = &stack.gateway;
-    let asked = gateway.ask(Method::OPTIONS, "/mcp", None).await?;
-    if asked.status != 204 {
-        let why = format!("OPTIONS /mcp answered {}", asked.status);
+    let preflight = gateway.ask(Method::OPTIONS, "/mcp", None).await?;
+    if preflight.status != 204 {
+        let why = format!("OPTIONS /mcp answered {}", preflight.status);
         return Err(StepFailure::new("response_check_failed", why));
     }
     let params = json!({
@@ -68,7 +68,7 @@ pub(super) async fn speak(stack: &Stack) -> StepResult {
         && result["serverInfo"]["name"].is_string();
     is(is_met, "initialize", &met)?;
     let noted = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    let noted = say(gateway, noted.to_string()).await?;
+    let noted = post(gateway, noted.to_string()).await?;
     is(noted.status == 202, "a notification", &noted)?;
     let ping = gateway.rpc("ping", json!({})).await?;
     is(ping.body["result"] == json!({}), "ping", &ping)?;
@@ -90,13 +90,13 @@ async fn errors(gateway: &Gateway) -> Result<(), StepFailure> {
     let nope = gateway.rpc("tools/call", json!({"name": "nope"})).await?;
     let is_told = nope.status == 200 && is_error(&nope, -32602, "UNKNOWN_TOOL");
     is(is_told, "an unknown tool", &nope)?;
-    let nonsense = say(gateway, "no JSON".to_owned()).await?;
+    let nonsense = post(gateway, "no JSON".to_owned()).await?;
     let is_told = nonsense.status == 400 && is_error(&nonsense, -32700, "PARSE_ERROR");
     is(is_told, "what is no JSON", &nonsense)
 }
 
-fn is_error(heard: &GatewayReply, code: i64, reason: &str) -> bool {
-    let error = &heard.body["error"];
+fn is_error(reply: &GatewayReply, code: i64, reason: &str) -> bool {
+    let error = &reply.body["error"];
     error["code"] == code && error["data"]["reason"] == reason
 }
 
@@ -104,27 +104,27 @@ fn is_error(heard: &GatewayReply, code: i64, reason: &str) -> bool {
 async fn names(gateway: &Gateway) -> Result<(), StepFailure> {
     let mut names = BTreeSet::new();
     for _ in 0..3 {
-        let told = gateway.call("governance_get", json!({})).await?;
-        let name = told["correlation_id"].as_str().unwrap_or_default();
+        let details = gateway.call("governance_get", json!({})).await?;
+        let name = details["correlation_id"].as_str().unwrap_or_default();
         if Correlation::parse(name).is_none() || !names.insert(name.to_owned()) {
-            return Err(unfit("the correlation id is not unique", &told));
+            return Err(unfit("the correlation id is not unique", &details));
         }
     }
     Ok(())
 }
 
-async fn say(gateway: &Gateway, body: String) -> Result<GatewayReply, StepFailure> {
+async fn post(gateway: &Gateway, body: String) -> Result<GatewayReply, StepFailure> {
     gateway.ask(Method::POST, "/mcp", Some(body)).await
 }
 
-fn is(is_right: bool, what: &str, heard: &GatewayReply) -> Result<(), StepFailure> {
-    let told: &Value = &heard.body;
+fn is(is_right: bool, what: &str, reply: &GatewayReply) -> Result<(), StepFailure> {
+    let details: &Value = &reply.body;
     if is_right {
         Ok(())
     } else {
         Err(unfit(
-            &format!("{what} was answered {}", heard.status),
-            told,
+            &format!("{what} was answered {}", reply.status),
+            details,
         ))
     }
 }

@@ -164,8 +164,8 @@ async fn shell(command: &str) -> Result<(), String> {
     match timeout(COMMAND_MAX, child).await {
         Ok(Ok(output)) if output.status.success() => Ok(()),
         Ok(Ok(output)) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            Err(format!("{command}: {}: {}", output.status, said.trim()))
+            let errors = String::from_utf8_lossy(&output.stderr);
+            Err(format!("{command}: {}: {}", output.status, errors.trim()))
         }
         Ok(Err(error)) => Err(format!("{command}: {error}")),
         Err(_) => Err(format!("{command}: not done within {COMMAND_MAX:?}")),

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use consign_app::{
     config::{Flags, failure},
     context::Context,
-    database::{self, Address, Apps, Database, Missing, Reach},
+    database::{self, Address, Apps, Database, OnMissing, Reach},
     failure::{Exit, Failure},
 };
 use serde_json::json;
@@ -92,7 +92,7 @@ impl Stack {
             &address,
             &apps,
             &Reach::for_a_command(),
-            Missing::Create,
+            OnMissing::Create,
             context.out,
         )
         .await?;

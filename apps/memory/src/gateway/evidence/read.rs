@@ -31,13 +31,24 @@ impl EvidenceRead {
         let is_base64 = match arguments.text("encoding")?.as_deref() {
             None | Some("utf-8" | "utf8") => false,
             Some("base64") => true,
-            Some(_) => return Err(wrong("encoding", "must be utf-8 or base64")),
+            Some(other) => {
+                let why = format!(
+                    "is {}; must be utf-8 or base64",
+                    consign_kernel::quoted(other)
+                );
+                return Err(wrong("encoding", &why));
+            }
         };
         let max_bytes = match arguments.whole("max_bytes")? {
             None => None,
             Some(most) => match u64::try_from(most) {
                 Ok(most) => Some(most),
-                Err(_) => return Err(wrong("max_bytes", "must not be negative")),
+                Err(_) => {
+                    return Err(wrong(
+                        "max_bytes",
+                        &format!("is {most}; must not be negative"),
+                    ));
+                }
             },
         };
         Ok(Self {

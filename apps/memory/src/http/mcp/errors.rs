@@ -139,14 +139,14 @@ pub(super) fn methods(method: &str) -> Value {
 pub(super) fn complete(error: &mut Map<String, Value>, method: &str, correlation: &Correlation) {
     let code = error.get("code").and_then(Value::as_i64).unwrap_or(-32603);
     let reason = Reason::of_code(code);
-    let said = match error.remove("data") {
+    let own_data = match error.remove("data") {
         Some(Value::Object(data)) => data,
         None | Some(Value::Null) => Map::new(),
         Some(other) => Map::from_iter([("details".to_owned(), other)]),
     };
     let details = (reason == Reason::MethodNotFound).then(|| methods(method));
     let mut data = reason.data(details, correlation);
-    data.extend(said);
+    data.extend(own_data);
     error.insert("data".into(), Value::Object(data));
     let message = match reason {
         Reason::InternalError => "the request failed; the server's log has more".to_owned(),

@@ -51,13 +51,13 @@ impl Mcp {
         message: Map<String, Value>,
         correlation: &Correlation,
     ) -> Response {
-        let asked = match McpRequest::check(message) {
-            Ok(asked) => asked,
+        let checked = match McpRequest::check(message) {
+            Ok(checked) => checked,
             Err((message, id)) => return invalid(message, id, correlation),
         };
-        let request = request(parts, &asked.message);
+        let request = request(parts, &checked.message);
         let response = self.service.handle(request).await;
-        finish(response, &asked, correlation).await
+        finish(response, &checked, correlation).await
     }
 }
 
@@ -110,7 +110,11 @@ fn request(mut parts: Parts, message: &Map<String, Value>) -> Request<Full<Bytes
     Request::from_parts(parts, Full::new(Bytes::from(body)))
 }
 
-async fn finish<B>(response: Response<B>, asked: &McpRequest, correlation: &Correlation) -> Response
+async fn finish<B>(
+    response: Response<B>,
+    checked: &McpRequest,
+    correlation: &Correlation,
+) -> Response
 where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
@@ -127,7 +131,7 @@ where
         Err(_) => Bytes::new(),
     };
     let mut status = parts.status;
-    let id = || asked.message.get("id").cloned().unwrap_or_default();
+    let id = || checked.message.get("id").cloned().unwrap_or_default();
     let mut answer = match serde_json::from_slice::<Value>(&bytes) {
         Ok(answer @ Value::Object(_)) => answer,
         // The SDK rejects unreadable requests in plain text.
@@ -138,11 +142,11 @@ where
             Reason::InvalidRequest.body(&why, id(), correlation)
         }
     };
-    if let Some(id) = &asked.id {
+    if let Some(id) = &checked.id {
         answer["id"] = id.clone();
     }
     if let Some(Value::Object(error)) = answer.get_mut("error") {
-        errors::complete(error, &asked.method, correlation);
+        errors::complete(error, &checked.method, correlation);
     }
     json_answer(status, &answer)
 }
@@ -153,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(message: Value) -> Result<McpRequest, (&'static str, Value)> {
+    fn checked(message: Value) -> Result<McpRequest, (&'static str, Value)> {
         let Value::Object(message) = message else {
             panic!("an object")
         };
@@ -169,17 +173,17 @@ mod tests {
             (json!(1.5), Some(json!(1.5))),
             (json!(u64::MAX), Some(json!(u64::MAX))),
         ] {
-            let asked = asked(json!({"jsonrpc": "2.0", "method": "ping", "id": id})).unwrap();
-            assert_eq!(asked.id, kept);
+            let checked = checked(json!({"jsonrpc": "2.0", "method": "ping", "id": id})).unwrap();
+            assert_eq!(checked.id, kept);
         }
         for id in [json!(true), json!([1]), json!({})] {
-            assert!(asked(json!({"jsonrpc": "2.0", "method": "ping", "id": id})).is_err());
+            assert!(checked(json!({"jsonrpc": "2.0", "method": "ping", "id": id})).is_err());
         }
     }
 
     #[test]
     fn a_notification_stays_one() {
-        let asked = asked(json!({"jsonrpc": "2.0", "method": "notifications/x"})).unwrap();
-        assert_eq!((asked.id, asked.message.get("id")), (None, None));
+        let checked = checked(json!({"jsonrpc": "2.0", "method": "notifications/x"})).unwrap();
+        assert_eq!((checked.id, checked.message.get("id")), (None, None));
     }
 }

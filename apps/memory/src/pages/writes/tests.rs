@@ -4,7 +4,7 @@ use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use serde_json::json;
 
 use super::*;
-use crate::{Action, AuditStatus, Embedded, MemoryOptions, NewAudit};
+use crate::{Action, AuditStatus, EmbeddedBackend, MemoryOptions, NewAudit};
 
 const AUDITS: i64 = 200;
 
@@ -41,7 +41,7 @@ async fn fixture(directory: &std::path::Path) -> (WriteAudits, Timestamp) {
         clock.advance(jiff::SignedDuration::from_secs(1));
     }
     let options = MemoryOptions::default();
-    let backend = Arc::new(Embedded::new(store.clone()));
+    let backend = Arc::new(EmbeddedBackend::new(store.clone()));
     let service = MemoryService::new(store.clone(), backend, options.clone());
     let http = MemoryHttp::new(Arc::new(service), &options);
     (WriteAudits(http), begin)

@@ -6,7 +6,7 @@ use crate::{
     audit_json::merge,
     uri::{mask_credentials, mask_credentials_in_fields, masked_json},
 };
-use consign_kernel::Error;
+use consign_kernel::{Error, quoted};
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 
@@ -45,8 +45,8 @@ impl LogbookWork<'_, '_> {
         let Some(space) = self.space_of(event.item_id).await? else {
             return Ok(None);
         };
-        let said = event.payload_json.get("space").and_then(Value::as_str);
-        let space = said.map(str::to_owned).or(space);
+        let named = event.payload_json.get("space").and_then(Value::as_str);
+        let space = named.map(str::to_owned).or(space);
         let id = sqlx::query_scalar(sql!("event_add"))
             .bind(event.item_id)
             .bind(&event.event_type)
@@ -165,12 +165,12 @@ impl LogbookWork<'_, '_> {
             ("title", &new.title),
         ])?;
         if !KINDS.contains(&new.kind.as_str()) {
-            return Err(
-                Error::invalid("kind", format!("must be one of {}", KINDS.join(", "))).into(),
-            );
+            let why = format!("must be one of {}", KINDS.join(", "));
+            return Err(Error::out_of_bounds("kind", quoted(&new.kind), why).into());
         }
         if !["high", "mid", "low"].contains(&new.confidence.as_str()) {
-            return Err(Error::invalid("confidence", "must be high, mid or low").into());
+            let (value, why) = (quoted(&new.confidence), "must be high, mid or low");
+            return Err(Error::out_of_bounds("confidence", value, why).into());
         }
         sqlx::query(sql!("run_make"))
             .bind(&new.source_type)
@@ -350,7 +350,7 @@ fn candidate_of(row: &SqliteRow) -> Result<Candidate> {
 
 fn required(fields: &[(&str, &str)]) -> consign_kernel::Result<()> {
     match fields.iter().find(|(_, text)| text.is_empty()) {
-        Some((name, _)) => Err(Error::invalid(*name, "must not be empty")),
+        Some((name, _)) => Err(Error::invalid(*name, "is empty")),
         None => Ok(()),
     }
 }
@@ -372,7 +372,11 @@ fn check_attachment(new: &NewAttachment) -> consign_kernel::Result<()> {
     if is_hash && new.sha256.len() == 64 {
         Ok(())
     } else {
-        Err(Error::invalid("sha256", "must be 64 hex digits"))
+        Err(Error::out_of_bounds(
+            "sha256",
+            quoted(&new.sha256),
+            "must be 64 hex digits",
+        ))
     }
 }
 

@@ -31,7 +31,7 @@ impl LogbookWork<'_, '_> {
         claim.validate()?;
         if limit > logbook::ROWS_MAX {
             let why = format!("must be at most {}", logbook::ROWS_MAX);
-            return Err(Error::invalid("limit", why).into());
+            return Err(Error::out_of_bounds("limit", limit, why).into());
         }
         self.make_queue().await?;
         self.run(sql!("lease_claimed_end")).await?;

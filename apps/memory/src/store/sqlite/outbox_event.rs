@@ -44,10 +44,10 @@ pub(super) struct Facts {
 /// The facts of these events' memories, in order.
 pub(super) async fn facts(
     connection: &mut SqliteConnection,
-    told: &[OutboxEvent],
+    events: &[OutboxEvent],
 ) -> Result<Vec<Facts>> {
-    let keys: Vec<(MessageId, u32)> = told.iter().map(|t| (t.id, t.attempt_no)).collect();
-    let found = sqlx::query(sql!("memory_told"))
+    let keys: Vec<(MessageId, u32)> = events.iter().map(|t| (t.id, t.attempt_no)).collect();
+    let found = sqlx::query(sql!("memory_facts"))
         .bind(rows::json(&keys))
         .fetch_all(connection)
         .await?;

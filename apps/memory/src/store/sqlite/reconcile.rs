@@ -37,7 +37,7 @@ pub(super) async fn look(
     now: Timestamp,
 ) -> Result<Survey> {
     if !(1..=10_000).contains(&options.batch) {
-        return Err(Error::invalid("batch", "must be 1 to 10000").into());
+        return Err(Error::out_of_bounds("batch", options.batch, "must be 1 to 10000").into());
     }
     let since = rows::micros(earlier(now, options.scan_window));
     let (sent, dead): (i64, i64) = sqlx::query_as(sql!("reconcile_counted"))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use consign_memory::{Caller, Embedded, MemoryService, tools};
+use consign_memory::{Caller, EmbeddedBackend, MemoryService, tools};
 use serde_json::{Value, json};
 
 use crate::support::{Fixture, ServerMode};
@@ -17,7 +17,7 @@ fn bound(actor: &str) -> Caller {
 
 /// The gateway over its own database, and the one over a memory server.
 fn gateways(fixture: &Fixture) -> [MemoryService; 2] {
-    let backend = Arc::new(Embedded::new(fixture.store.clone()));
+    let backend = Arc::new(EmbeddedBackend::new(fixture.store.clone()));
     let embedded = MemoryService::new(fixture.store.clone(), backend, fixture.options.clone());
     [embedded, fixture.service.clone()]
 }

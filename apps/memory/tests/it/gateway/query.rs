@@ -1,6 +1,8 @@
 //! `memory_query`.
 
-use consign_memory::{Caller, Embedded, MemoryService, NewCandidate, NewEvent, NewItem, tools};
+use consign_memory::{
+    Caller, EmbeddedBackend, MemoryService, NewCandidate, NewEvent, NewItem, tools,
+};
 use serde_json::{Map, Value, json};
 
 use crate::support::{Fixture, ServerMode};
@@ -254,7 +256,7 @@ async fn questions_without_words_are_refused() {
 async fn memories_kept_in_the_database_are_found_by_their_words() {
     let fixture = Fixture::new().await;
     fixture.open_team().await;
-    let backend = Embedded::new(fixture.store.clone());
+    let backend = EmbeddedBackend::new(fixture.store.clone());
     let backend = std::sync::Arc::new(backend);
     let service = MemoryService::new(fixture.store.clone(), backend, fixture.options.clone());
     let call = |tool: &'static str, arguments: Value| {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use consign_memory::{Caller, Embedded, MemoryService, ToolSet, tools};
+use consign_memory::{Caller, EmbeddedBackend, MemoryService, ToolSet, tools};
 use serde_json::{Value, json};
 
 use crate::support::{Fixture, ServerMode};
 
 /// A gateway that keeps memories in its own database.
 fn embedded(fixture: &Fixture) -> MemoryService {
-    let backend = Arc::new(Embedded::new(fixture.store.clone()));
+    let backend = Arc::new(EmbeddedBackend::new(fixture.store.clone()));
     MemoryService::new(fixture.store.clone(), backend, fixture.options.clone())
 }
 

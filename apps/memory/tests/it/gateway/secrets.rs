@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use consign_memory::{Caller, Embedded, MemoryService, tools};
+use consign_memory::{Caller, EmbeddedBackend, MemoryService, tools};
 use serde_json::{Value, json};
 
 use crate::support::{Fixture, ServerMode, also_on_postgres};
@@ -52,7 +52,7 @@ async fn memories_and_their_audits_hold_no_credentials() {
     assert!(!format!("{kept:?}").contains("hunter2"), "{kept:?}");
     let refs = json!({"payload_md": "by refs", "target_space": "team:p", "evidence_refs": URIS});
     tells_nothing(&fixture.call("memory_store", refs).await, "allow");
-    let backend = Arc::new(Embedded::new(fixture.store.clone()));
+    let backend = Arc::new(EmbeddedBackend::new(fixture.store.clone()));
     let embedded = MemoryService::new(fixture.store.clone(), backend, fixture.options.clone());
     let caller = Caller::anonymous();
     let answer = tools::call(&embedded, "memory_store", store("kept"), &caller).await;

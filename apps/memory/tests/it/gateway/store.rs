@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use consign_memory::{
-    AuditStatus, Caller, Correlation, Embedded, MemoryService, payload_sha, tools,
+    AuditStatus, Caller, Correlation, EmbeddedBackend, MemoryService, payload_sha, tools,
 };
 use serde_json::{Value, json};
 
@@ -200,7 +200,7 @@ async fn the_same_memory_is_stored_once() {
 async fn a_memory_of_another_backend_is_not_taken_for_stored() {
     let fixture = Fixture::new().await;
     let arguments = json!({"payload_md": "x", "target_space": "private:bob"});
-    let embedded = Arc::new(Embedded::new(fixture.store.clone()));
+    let embedded = Arc::new(EmbeddedBackend::new(fixture.store.clone()));
     let before = MemoryService::new(fixture.store.clone(), embedded, fixture.options.clone());
     let caller = Caller::anonymous();
     let kept = tools::call(&before, "memory_store", arguments.clone(), &caller).await;

@@ -11,9 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use consign_memory::{
-    AuditFilter, AuditStatus, Backend, BackendError, Caller, Embedded, ItemPage, Listing, Logbook,
-    MemoryItem, MemoryOptions, MemoryService, NewMemory, Search, StoreAnswer, StoreRequest,
-    StoredMemory,
+    AuditFilter, AuditStatus, Backend, BackendError, Caller, EmbeddedBackend, ItemPage, Listing,
+    Logbook, MemoryItem, MemoryOptions, MemoryService, NewMemory, Search, StoreAnswer,
+    StoreRequest, StoredMemory,
 };
 use consign_postgres::PostgresStore;
 use consign_testkit::{ChaosProxy, TestDatabase, eventually};
@@ -232,7 +232,7 @@ async fn a_database_that_falls_silent_before_the_deferral_may_have_kept_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_memory_kept_by_a_silent_database_is_found_again() {
     let room = Fixture::open().await;
-    let embedded = Embedded::new(room.store.clone());
+    let embedded = EmbeddedBackend::new(room.store.clone());
     let service = room.gateway(Arc::new(embedded));
     assert!(remember(&service, "warm up").await.ok);
     room.proxy.swallow_replies();

@@ -16,7 +16,11 @@ pub(super) fn validate(status: LedgerStatus, ended: &FinalResult) -> consign_ker
         ));
     }
     if !(100..=599).contains(&ended.http_status) {
-        return Err(Error::invalid("http_status", "must be 100 to 599"));
+        return Err(Error::out_of_bounds(
+            "http_status",
+            ended.http_status,
+            "must be 100 to 599",
+        ));
     }
     let parsed: Result<&RawValue, _> = serde_json::from_str(&ended.exec_result);
     parsed.map_err(|error| Error::invalid("exec_result", format!("must be JSON: {error}")))?;

@@ -84,7 +84,7 @@ impl ScmSettings {
             allowed: allowed.map_or_else(public_only, Result::unwrap_or_default),
             local_roots: match &self.local_roots {
                 None if roles_can_add => Some(Vec::new()),
-                said => said.clone(),
+                given => given.clone(),
             },
         }
     }
@@ -106,7 +106,7 @@ impl ScmSettings {
             let secret = self.tokens.get(name)?.clone();
             Some(Credential { user, secret })
         };
-        let said = || {
+        let given = || {
             let is_its = |name: &&String| **name == with_port || **name == host;
             self.token_host.as_ref().filter(is_its)?;
             Some(Credential {
@@ -114,7 +114,7 @@ impl ScmSettings {
                 secret: self.token.clone()?,
             })
         };
-        of(&with_port).or_else(|| of(&host)).or_else(said)
+        of(&with_port).or_else(|| of(&host)).or_else(given)
     }
 }
 
@@ -197,32 +197,32 @@ fn has_readable_mirrors(scm: &ScmSettings, artifacts_root: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn scm(said: serde_json::Value) -> ScmSettings {
+    fn scm(given: serde_json::Value) -> ScmSettings {
         let mut settings = serde_json::json!({
             "every_seconds": 0, "mode": "strict", "diffs": "later", "diff_max_bytes": 1,
             "materialize_max": 1, "silence_max_seconds": 1, "batch_records_max": 1,
             "card_kind": "FACT",
         });
-        let (Some(settings), Some(said)) = (settings.as_object_mut(), said.as_object()) else {
+        let (Some(settings), Some(given)) = (settings.as_object_mut(), given.as_object()) else {
             panic!("objects");
         };
-        settings.extend(said.clone());
+        settings.extend(given.clone());
         serde_json::from_value(serde_json::Value::Object(settings.clone())).unwrap()
     }
 
     #[test]
     fn roles_of_a_database_reach_public_addresses_and_no_folder() {
-        let reach = |said: serde_json::Value, roles_can_add: bool| {
-            let reach = scm(said).reach(roles_can_add);
+        let reach = |given: serde_json::Value, roles_can_add: bool| {
+            let reach = scm(given).reach(roles_can_add);
             let loopback = reach.allowed.names("127.0.0.1");
             (loopback, reach.local_roots.map(|roots| roots.len()))
         };
         let none = serde_json::json!({});
         assert_eq!(reach(none.clone(), false), (true, None));
         assert_eq!(reach(none, true), (false, Some(0)));
-        let said = serde_json::json!({"allow": ["127.0.0.0/8"], "local_roots": ["/srv/git"]});
-        assert_eq!(reach(said.clone(), true), (true, Some(1)));
-        assert_eq!(reach(said, false), (true, Some(1)));
+        let given = serde_json::json!({"allow": ["127.0.0.0/8"], "local_roots": ["/srv/git"]});
+        assert_eq!(reach(given.clone(), true), (true, Some(1)));
+        assert_eq!(reach(given, false), (true, Some(1)));
         let closed = serde_json::json!({"allow": [], "local_roots": []});
         assert_eq!(reach(closed, false), (false, Some(0)));
     }
@@ -235,12 +235,12 @@ mod tests {
             "users": {"svn.example": "ann"},
             "token": "d", "token_host": "other.example",
         }));
-        let told = |url: &str| {
-            let told = scm.credential(url);
-            told.map(|told| {
+        let found = |url: &str| {
+            let found = scm.credential(url);
+            found.map(|found| {
                 (
-                    told.user.unwrap_or_default(),
-                    told.secret.reveal().to_owned(),
+                    found.user.unwrap_or_default(),
+                    found.secret.reveal().to_owned(),
                 )
             })
         };
@@ -258,7 +258,7 @@ mod tests {
             ("/srv/gitlab.example/p.git", None),
             ("git@gitlab.example:p.git", None),
         ] {
-            assert_eq!(told(url), expected, "{url}");
+            assert_eq!(found(url), expected, "{url}");
         }
     }
 }

@@ -39,11 +39,11 @@ impl Materialize {
             progress.clear();
             match fetched {
                 Ok(fetched) => {
-                    let told = format!(
+                    let line = format!(
                         "{} fetched ({} too large, stored as statistics), {} failed",
                         fetched.fetched, fetched.degraded, fetched.failed
                     );
-                    done.add(context.out, &repo, json!(fetched), &told)?;
+                    done.add(context.out, &repo, json!(fetched), &line)?;
                 }
                 Err(error) => done.fail(context.out, &repo, super::scm_failure(error))?,
             }

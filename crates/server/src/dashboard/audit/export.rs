@@ -57,7 +57,14 @@ pub(in crate::dashboard) async fn export(
     let (is_csv, kind, ending) = match wanted.fields.format.as_str() {
         "csv" => (true, "text/csv; charset=utf-8", "csv"),
         "jsonl" => (false, "application/x-ndjson", "jsonl"),
-        _ => return Err(Problem::invalid("format", "must be csv or jsonl")),
+        other => {
+            let value = consign_kernel::quoted(other);
+            return Err(Problem::out_of_bounds(
+                "format",
+                value,
+                "must be csv or jsonl",
+            ));
+        }
     };
     let info = log.info();
     let reader = log.reader(&wanted)?;

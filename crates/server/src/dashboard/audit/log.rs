@@ -170,7 +170,13 @@ impl AuditQuery {
             return Ok(None);
         }
         let number = text.parse().map(Some);
-        number.map_err(|_| Problem::invalid("message", "must be a whole number"))
+        number.map_err(|_| {
+            Problem::out_of_bounds(
+                "message",
+                consign_kernel::quoted(text),
+                "must be a whole number",
+            )
+        })
     }
 
     /// Only entries from this time on.
@@ -220,8 +226,8 @@ impl AuditQuery {
         ];
         let fields = before.into_iter().chain(filters);
         let fields = fields.chain([("since", since.as_str()), ("until", until)]);
-        let said = fields.filter(|(_, value)| !value.trim().is_empty());
-        let pairs = said.map(|(name, value)| format!("&{name}={}", encoded(value.trim())));
+        let filled = fields.filter(|(_, value)| !value.trim().is_empty());
+        let pairs = filled.map(|(name, value)| format!("&{name}={}", encoded(value.trim())));
         pairs.collect()
     }
 }
@@ -259,7 +265,8 @@ fn time(field: &str, text: &str) -> Result<Option<Timestamp>, Problem> {
         Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
     };
     let time = text.parse().ok().or_else(plain);
-    let unknown = || Problem::invalid(field, "must be a time such as 2026-11-16T13:00, in UTC");
+    let bounds = "must be a time such as 2026-11-16T13:00, in UTC";
+    let unknown = || Problem::out_of_bounds(field, consign_kernel::quoted(text), bounds);
     time.map(Some).ok_or_else(unknown)
 }
 

@@ -239,7 +239,7 @@ CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
             FROM consign.departed d WHERE d.queue = 'memory'),
     waiting AS (SELECT o.backend, count(*) AS rows FROM logbook.outbox_memory o WHERE o.status = 'pending' AND o.backend IS NOT NULL
                     GROUP BY o.backend),
-    told AS (
+    fact AS (
         SELECT a.action, a.status, a.created_at >= c.now - interval '24 hours' AS is_of_today,
                a.created_at >= c.now - interval '7 days' AS is_of_week,
                CASE WHEN starts_with(a.reason, 'policy:') THEN 'policy'
@@ -250,7 +250,7 @@ CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
     judged AS (
         SELECT t.*, t.event->>'operation' = 'memory_store' AS is_write, t.event->>'policy_mode' AS mode,
                logbook.has_evidence(t.document) AS has_evidence, t.event->'trim'->>'why' AS why
-            FROM told t OFFSET 0),
+            FROM fact t OFFSET 0),
     audit AS MATERIALIZED (
         SELECT count(*) FILTER (WHERE j.action = 'allow') AS allow, count(*) FILTER (WHERE j.action = 'redirect') AS redirect,
                count(*) FILTER (WHERE j.action = 'reject') AS reject,

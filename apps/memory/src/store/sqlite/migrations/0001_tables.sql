@@ -302,7 +302,7 @@ known AS (
     FROM message AS m LEFT JOIN place AS p ON p.id = m.id
     WHERE m.queue = 'memory'
 ),
-told AS (
+row_state AS (
     SELECT k.*,
            coalesce((SELECT max(attempt_no) FROM attempt
                      WHERE message_id = k.id AND next_due_at IS NULL
@@ -342,4 +342,4 @@ SELECT t.id AS outbox_id,
            coalesce((SELECT max(at) FROM audit
                      WHERE message_id = t.id AND action IN ('requeue', 'hold', 'unhold')), 0))
            AS updated_at
-FROM told AS t;
+FROM memory AS t;

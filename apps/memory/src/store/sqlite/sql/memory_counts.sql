@@ -24,7 +24,7 @@ departed_rows AS MATERIALIZED (
                     AND (o.reason GLOB 'outbox_flush_success*' OR o.reason GLOB 'outbox_flush_dedup_hit*'
                          OR o.reason GLOB 'outbox_flush_dead*'))
 ),
-told AS (
+fact AS (
     SELECT action, status, created_at >= ?2 AS is_of_today, created_at >= ?3 AS is_of_week,
            evidence_refs_json ->> '$.gateway_event.operation' = 'memory_store' AS is_write,
            CASE WHEN reason GLOB 'policy:*' THEN 'policy'
@@ -41,7 +41,7 @@ told AS (
 judged AS (
     SELECT *, coalesce(why GLOB '*[^a-z0-9_]diff[^a-z0-9_]*', 0) AS is_diff,
            coalesce(why GLOB '*[^a-z0-9_]log[^a-z0-9_]*', 0) AS is_log
-    FROM told
+    FROM fact
 ),
 audit AS MATERIALIZED (
     SELECT json_object('allow', count(*) FILTER (WHERE action = 'allow'),

@@ -1,4 +1,4 @@
--- Whether a request may have stored a memory without anybody having written that down. Uses
+-- Whether a request may have stored a memory without a record of it. Uses
 -- write_audit_memory. ?1 space, ?2 payload_sha, ?3 backend, or null for any.
 SELECT EXISTS (
     SELECT 1 FROM write_audit

@@ -154,8 +154,8 @@ CREATE FUNCTION consign.payment_masked_code(p_code text) RETURNS text
     RETURN CASE WHEN p_code ~ '^[A-Za-z_.-]{0,64}[0-9]{0,5}$' THEN p_code ELSE left(consign.payment_masked(p_code), 128) END;
 REVOKE ALL ON FUNCTION consign.payment_masked_code(text) FROM PUBLIC;
 
--- What the attempt of a person's resolution of a payment keeps. What was paid has a reference in the rail's
--- books; what nobody knows stays held.
+-- What the attempt of an operator's resolution of a payment keeps. What was paid has a reference in the rail's
+-- books; an unknown outcome stays held.
 CREATE FUNCTION consign.resolved_payment(p_message consign.message, p_outcome text, p_result jsonb) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$

@@ -108,7 +108,7 @@ WHERE w.message_state <> 'dead';
 -- change. What will be tried again has a time for it; what was given up has none. What is in doubt is
 -- never given up: on its last try, or without a reference, it is held.
 CREATE VIEW payment_outbox_attempts AS
-WITH said AS (
+WITH payment_attempt AS (
     SELECT a.*, p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key,
            p.rail_type, p.tenant_id, p.correlation_id,
            CASE WHEN a.outcome = 'delivered' THEN 'DISPATCHED'
@@ -134,7 +134,7 @@ SELECT outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, 
        result ->> '$.latency_ms' AS latency_ms, owner AS worker_id, fence, tenant_id,
        correlation_id, next_due_at AS next_attempt_at,
        outcome = 'uncertain' OR coalesce(result ->> '$.may_have_begun', 0) = 1 AS in_doubt
-FROM said;
+FROM payment_attempt;
 
 -- The supervisor's figures, one row, by the machine's clock. `stuck`: in a lease for more than two
 -- minutes.

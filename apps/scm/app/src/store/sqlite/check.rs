@@ -1,7 +1,7 @@
 //! Validation before anything is written.
 
 use consign_artifacts::uri::mask_credentials;
-use consign_kernel::{Error, Result};
+use consign_kernel::{Error, Result, quoted};
 use consign_scm::{
     Batch, NewCommit, NewMergeRequest, NewRepo, NewReview, NewRevision, Patch, Records,
 };
@@ -12,7 +12,8 @@ const EVENT_ID_BYTES_MAX: usize = 256;
 
 pub(super) fn repo(repo: &NewRepo) -> Result<()> {
     if repo.url.is_empty() || repo.url.len() > URL_BYTES_MAX {
-        return Err(Error::invalid("url", "must be 1 to 2000 bytes"));
+        let why = format!("has {} bytes; must be 1 to {URL_BYTES_MAX}", repo.url.len());
+        return Err(Error::invalid("url", why));
     }
     if mask_credentials(&repo.url) != repo.url {
         let why = "contains credentials; set them in scm.tokens";
@@ -43,7 +44,11 @@ pub(super) fn batch(batch: &Batch, repo_type: &str) -> Result<()> {
 fn commit(commit: &NewCommit) -> Result<()> {
     if !is_hex(&commit.commit_sha) || commit.commit_sha.len() > 64 {
         let why = "must be up to 64 hex digits in lower case";
-        return Err(Error::invalid("commit_sha", why));
+        return Err(Error::out_of_bounds(
+            "commit_sha",
+            quoted(&commit.commit_sha),
+            why,
+        ));
     }
     texts(&[&commit.author_raw, &commit.message])?;
     optional_texts(&[&commit.bulk_reason])?;
@@ -60,7 +65,7 @@ fn revision(revision: &NewRevision) -> Result<()> {
 fn request(request: &NewMergeRequest) -> Result<()> {
     number("iid", request.iid)?;
     if request.status.is_empty() {
-        return Err(Error::invalid("status", "must not be empty"));
+        return Err(Error::invalid("status", "is empty"));
     }
     texts(&[&request.status])?;
     optional_texts(&[&request.url])?;
@@ -71,10 +76,14 @@ fn review(review: &NewReview) -> Result<()> {
     number("iid", review.iid)?;
     let name = &review.source_event_id;
     if name.is_empty() || name.len() > EVENT_ID_BYTES_MAX {
-        return Err(Error::invalid("source_event_id", "must be 1 to 256 bytes"));
+        let why = format!(
+            "has {} bytes; must be 1 to {EVENT_ID_BYTES_MAX}",
+            name.len()
+        );
+        return Err(Error::invalid("source_event_id", why));
     }
     if review.event_type.is_empty() {
-        return Err(Error::invalid("event_type", "must not be empty"));
+        return Err(Error::invalid("event_type", "is empty"));
     }
     texts(&[name, &review.event_type])?;
     document("payload_json", &review.payload_json)
@@ -83,11 +92,16 @@ fn review(review: &NewReview) -> Result<()> {
 pub(super) fn patch(patch: &Patch) -> Result<()> {
     if !is_hex(&patch.rev_or_sha) {
         let why = "must be a number or hex digits in lower case";
-        return Err(Error::invalid("rev_or_sha", why));
+        return Err(Error::out_of_bounds(
+            "rev_or_sha",
+            quoted(&patch.rev_or_sha),
+            why,
+        ));
     }
     if patch.sha256.len() != 64 || !is_hex(&patch.sha256) {
-        return Err(Error::invalid(
+        return Err(Error::out_of_bounds(
             "sha256",
+            quoted(&patch.sha256),
             "must be 64 hex digits in lower case",
         ));
     }
@@ -107,7 +121,7 @@ pub(super) fn document(what: &'static str, document: &Value) -> Result<()> {
 
 fn number(what: &'static str, number: i64) -> Result<()> {
     if number < 0 {
-        return Err(Error::invalid(what, "must not be negative"));
+        return Err(Error::out_of_bounds(what, number, "must not be negative"));
     }
     Ok(())
 }

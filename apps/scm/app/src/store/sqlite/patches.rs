@@ -179,7 +179,9 @@ impl Meta {
             ("degrade_reason", json!(patch.degrade_reason)),
             ("attempts", json!(self.attempts)),
         ];
-        let said = fields.into_iter().filter(|(_, value)| !value.is_null());
-        said.map(|(name, value)| (name.to_owned(), value)).collect()
+        let present = fields.into_iter().filter(|(_, value)| !value.is_null());
+        present
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
     }
 }
