@@ -86,7 +86,7 @@ pub enum Error {
     AppNotEnabled {
         /// Queue whose policy applies.
         queue: String,
-        /// Name of the app, as in `apps.NAME.enabled`.
+        /// Name of the app, as in the setting `apps`.
         app: String,
     },
     /// There is no such redrive.
@@ -157,7 +157,7 @@ pub enum Error {
         attempted: &'static str,
     },
     /// The database holds something no version of consign writes.
-    #[error("inconsistent data: {what}; run `consign doctor`")]
+    #[error("inconsistent data, see `consign doctor`: {what}")]
     Corrupt {
         /// What was found.
         what: String,

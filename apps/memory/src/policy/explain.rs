@@ -63,7 +63,7 @@ mod tests {
         }
         let long = explain("policy:exceeds_max_chars:2000>1200");
         assert!(
-            long.contains("2000 characters") && long.contains("take 1200"),
+            long.contains("2000 characters") && long.contains("allow 1200"),
             "{long}"
         );
         assert!(explain("policy:kind_not_allowed:FACT").contains("FACT"));
