@@ -372,7 +372,9 @@ BEGIN
         FROM unnest(v_leaving.ids, v_leaving.queues, v_leaving.keys, v_leaving.died) AS l (id, queue, key, died)
         WHERE l.died AND k.queue = l.queue AND k.key = l.key AND k.message_id = l.id AND NOT k.died;
     UPDATE consign.message_key k SET died = false
-        WHERE k.died AND k.message_id >= v_first AND k.message_id < v_until AND NOT k.message_id = ANY (v_died);
+        WHERE k.died AND k.message_id >= v_first AND k.message_id < v_until AND NOT k.message_id = ANY (v_died)
+            -- One that has left stays dead.
+            AND EXISTS (SELECT FROM consign.message m WHERE m.id = k.message_id AND m.id >= v_first AND m.id < v_until);
     EXECUTE format('INSERT INTO consign.%I SELECT m.* FROM consign.message m
                         WHERE m.id >= $1 AND m.id < $2 AND NOT EXISTS (SELECT FROM unnest($3) l WHERE l = m.id) ORDER BY m.id',
                    'message_' || p_departure.number) USING v_first, v_until, v_leaving.ids;
