@@ -38,61 +38,6 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.maintains(uuid) FROM PUBLIC;
 
--- Gives the last range an end, and creates another last one. The partitions are detached and attached with new bounds,
--- which is immediate if they are empty, or if a constraint says that their ids are below the end.
-CREATE FUNCTION consign.end_last_range(p_range consign.range, p_until bigint) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    v_parent text;
-    v_child  text;
-BEGIN
-    LOCK TABLE consign.message, consign.attempt, consign.late, consign.audit IN ACCESS EXCLUSIVE MODE;
-    FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
-        v_child := v_parent || '_' || p_range.number;
-        EXECUTE format('ALTER TABLE consign.%I DETACH PARTITION consign.%I', v_parent, v_child);
-        EXECUTE format('ALTER TABLE consign.%I ATTACH PARTITION consign.%I FOR VALUES FROM (%s) TO (%s)', v_parent, v_child, p_range.first, p_until);
-        IF EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = ('consign.' || v_child)::regclass AND c.conname = 'range_end') THEN
-            EXECUTE format('ALTER TABLE consign.%I DROP CONSTRAINT range_end', v_child);
-        END IF;
-    END LOOP;
-    UPDATE consign.range r SET until = p_until WHERE r.number = p_range.number;
-    PERFORM consign.make_range(p_until, p_range.until);
-END $$;
-REVOKE ALL ON FUNCTION consign.end_last_range(consign.range, bigint) FROM PUBLIC;
-
--- Ends the last range below p_until although it has rows, in three calls: a constraint, its validation, which reads the
--- rows without locking anyone out, and the end. An insert at or above p_until fails until then, so it must be far away.
-CREATE FUNCTION consign.end_full_range(p_range consign.range, p_until bigint) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
-    AS $$
-DECLARE
-    v_parent text;
-    v_child  text;
-    v_until  bigint;
-    v_valid  boolean;
-BEGIN
-    SELECT min(substring(pg_get_constraintdef(c.oid) FROM '< ''?(\d+)')::bigint), bool_and(c.convalidated) INTO v_until, v_valid
-        FROM pg_constraint c
-        WHERE c.conname = 'range_end' AND c.conrelid = ANY (ARRAY(
-            SELECT ('consign.' || p || '_' || p_range.number)::regclass FROM unnest(ARRAY['message', 'attempt', 'late', 'audit']) p));
-    IF v_valid THEN
-        LOCK TABLE consign.queue IN ACCESS EXCLUSIVE MODE;
-        PERFORM consign.end_last_range(p_range, v_until);
-        RETURN;
-    END IF;
-    FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
-        v_child := v_parent || '_' || p_range.number;
-        IF v_valid IS NULL THEN
-            EXECUTE format('ALTER TABLE consign.%I ADD CONSTRAINT range_end CHECK (%I >= %s AND %2$I < %4$s) NOT VALID', v_child,
-                           CASE v_parent WHEN 'message' THEN 'id' ELSE 'message_id' END, p_range.first, p_until);
-        ELSE
-            EXECUTE format('ALTER TABLE consign.%I VALIDATE CONSTRAINT range_end', v_child);
-        END IF;
-    END LOOP;
-END $$;
-REVOKE ALL ON FUNCTION consign.end_full_range(consign.range, bigint) FROM PUBLIC;
-
 -- Until when the events of messages must have happened for the messages to leave now, by queue; with the hook that knows
 -- which of them are needed longer, and the time that it is asked about. p_by_size: the database is too large, and delivered
 -- messages leave before their time.
@@ -109,30 +54,6 @@ CREATE FUNCTION consign.cutoffs(p_now timestamptz, p_by_size boolean) RETURNS js
         FROM consign.queue q
         WHERE q.policy->>'keep_ms' IS NOT NULL OR q.policy->>'keep_dead_ms' IS NOT NULL $$;
 REVOKE ALL ON FUNCTION consign.cutoffs(timestamptz, boolean) FROM PUBLIC;
-
--- The range in use, if its first message is older than p_age, it has an end, and a queue has a time to keep messages. With an age of 0 any message is old enough,
--- also one from before the clock was set back.
-CREATE FUNCTION consign.aged_range(p_last bigint, p_age interval) RETURNS consign.range
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-    AS $$
-    SELECT r FROM consign.range r
-        WHERE r.closed_at IS NULL AND r.first <= p_last AND r.until > p_last + 1 AND r.until < 9223372036854775807
-            AND (p_age = interval '0' OR consign.cutoffs(consign.clock(), false) <> '{}')
-            AND (SELECT p_age = interval '0' OR m.created_at <= consign.clock() - p_age FROM consign.message m
-                     WHERE m.id >= r.first AND m.id < r.until ORDER BY m.id LIMIT 1) $$;
-REVOKE ALL ON FUNCTION consign.aged_range(bigint, interval) FROM PUBLIC;
-
--- The last id reserved for a message.
-CREATE FUNCTION consign.last_id() RETURNS bigint
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp
-    AS $$ SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM consign.message_id_seq s $$;
-REVOKE ALL ON FUNCTION consign.last_id() FROM PUBLIC;
-
--- How many ranges with an end lie ahead of the ids in use.
-CREATE FUNCTION consign.ranges_ahead() RETURNS bigint
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp
-    AS $$ SELECT count(*) FROM consign.range r WHERE r.first > consign.last_id() AND r.until < 9223372036854775807 $$;
-REVOKE ALL ON FUNCTION consign.ranges_ahead() FROM PUBLIC;
 
 -- Creates ranges of p_messages ids until two are ahead of the ids in use, and closes ranges: those that are full, and the one
 -- in use if its first message is older than p_age. No transaction will insert into a closed range.
@@ -251,18 +172,6 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.look_at_range(consign.range, jsonb) FROM PUBLIC;
 
--- How many messages may leave now, by queue. Of a large range that was looked at, as many as then.
-CREATE FUNCTION consign.may_leave() RETURNS TABLE (queue text, messages bigint)
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS $$
-    WITH now AS MATERIALIZED (SELECT n AS at, consign.cutoffs(n, false) AS cutoffs FROM consign.clock() n)
-    SELECT e.key, sum(e.value::bigint)::bigint
-        FROM now CROSS JOIN consign.range r
-        CROSS JOIN LATERAL jsonb_each_text(CASE WHEN consign.is_looked_at(r.look_at, now.at) THEN r.may_leave
-                                                ELSE consign.look_at_range(r, now.cutoffs) END) e
-        GROUP BY e.key $$;
-REVOKE ALL ON FUNCTION consign.may_leave() FROM PUBLIC;
-
 -- Follows what happens to the messages of a departure while it is prepared: a trigger on the old partitions, by row. The
 -- argument is the number of the new range.
 --
@@ -323,7 +232,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.follow_departure(consign.departure) FROM PUBLIC;
 
--- Removes what a stopped departure has made. Nothing of it was part of the history.
+-- Removes what a stopped departure has made, which is no part of the history.
 CREATE FUNCTION consign.clear_departure(p_departure consign.departure) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
     AS $$
@@ -342,8 +251,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.clear_departure(consign.departure) FROM PUBLIC;
 
--- Decides about the next messages of a departure, and copies those that stay with everything recorded about them. What is
--- recorded from here on, consign.follow_change copies, or stops the departure.
+-- Decides about the next messages of a departure, and copies those that stay, with what consign.follow_change has not copied.
 CREATE FUNCTION consign.copy_page(p_departure consign.departure) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_nestloop = on SET jit = off
     AS $$
@@ -367,13 +275,12 @@ BEGIN
                    'attempt_' || p_departure.number)
         INTO v_leaving USING v_first, v_until, p_departure.cutoffs, v_dead - cardinality(p_departure.dead_ids);
     v_died := ARRAY(SELECT l.id FROM unnest(v_leaving.ids, v_leaving.died) AS l (id, died) WHERE l.died);
-    -- Before they leave, because it takes long; of a message that is in the store nothing reads it.
+    -- Before they leave, because it takes long; of a message that is in the store nothing reads it. What has left stays dead.
     UPDATE consign.message_key k SET died = true
         FROM unnest(v_leaving.ids, v_leaving.queues, v_leaving.keys, v_leaving.died) AS l (id, queue, key, died)
         WHERE l.died AND k.queue = l.queue AND k.key = l.key AND k.message_id = l.id AND NOT k.died;
     UPDATE consign.message_key k SET died = false
         WHERE k.died AND k.message_id >= v_first AND k.message_id < v_until AND NOT k.message_id = ANY (v_died)
-            -- One that has left stays dead.
             AND EXISTS (SELECT FROM consign.message m WHERE m.id = k.message_id AND m.id >= v_first AND m.id < v_until);
     EXECUTE format('INSERT INTO consign.%I SELECT m.* FROM consign.message m
                         WHERE m.id >= $1 AND m.id < $2 AND NOT EXISTS (SELECT FROM unnest($3) l WHERE l = m.id) ORDER BY m.id',
@@ -481,6 +388,8 @@ BEGIN
             PERFORM consign.find_departure(p_by_size);
         END IF;
         SELECT * INTO departure FROM consign.departure d WHERE d.state <> 'over';
+        -- One that was stopped meanwhile is cleared by the next call.
+        departure.state := replace(departure.state, 'stopped', 'copying');
     EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
         refusal := 'locked';
         departure := NULL;
@@ -488,8 +397,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.begin_departure(uuid, boolean) FROM PUBLIC;
 
--- The next messages of a departure after p_after, by id, at most p_limit, and fewer if they have more than 16 MiB: all but
--- those that were copied.
+-- The next messages of a departure after p_after, by id, p_limit or about 16 MiB of them: all but those that were copied.
 CREATE FUNCTION consign.departing(p_departure bigint, p_after bigint, p_limit int) RETURNS bigint[]
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_seqscan = off SET enable_sort = off SET jit = off

@@ -156,7 +156,7 @@ DECLARE v_count bigint;
 BEGIN
     DELETE FROM shop.mail m WHERE m.message_id = ANY (ARRAY(
         SELECT o.message_id FROM shop.mail o
-            WHERE o.message_id >= $2 AND o.message_id < $3 
+            WHERE o.message_id >= $2 AND o.message_id < $3
                 AND NOT EXISTS (SELECT FROM consign.message c WHERE c.id = o.message_id) ORDER BY 1 LIMIT $4));
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
