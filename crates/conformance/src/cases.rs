@@ -33,6 +33,7 @@ pub(crate) mod resolve;
 pub(crate) mod retention;
 pub(crate) mod retention_keys;
 pub(crate) mod retention_size;
+pub(crate) mod retention_stay;
 pub(crate) mod retention_steps;
 pub(crate) mod retention_totals;
 pub(crate) mod settle;
@@ -327,6 +328,9 @@ macro_rules! each_case {
                 a_departure_that_is_over_stays_over
                 the_departure_is_on_record
                 rejects_names_that_cannot_be_recorded;
+            retention_stay:
+                a_queue_that_keeps_everything_holds_no_other_back
+                what_happens_to_what_stays_meanwhile_is_kept;
             retention_totals:
                 totals_count_what_is_there_and_what_has_left
                 deaths_stay_in_the_totals_after_a_requeue

@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use consign_kernel::{
-    Attempt, By, Claim, Counts, Departure, DepartureCause, Error, Explanation, Lease, MessageId,
-    NewMessage, OnDead, Outcome, Progress, QueueName, QueuePolicy, Receipt, RecordedOutcome,
-    Refusal, Report, Result, RetrySchedule, SettleAnswer, State, StateKind, Step, Store, Token,
+    Attempt, By, Claim, Counts, Departure, DepartureCause, DepartureState, Error, Explanation,
+    Lease, MessageId, NewMessage, OnDead, Outcome, Progress, QueueName, QueuePolicy, Receipt,
+    RecordedOutcome, Refusal, Report, Result, RetrySchedule, SettleAnswer, State, StateKind, Step,
+    Store, Token,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -365,7 +366,14 @@ impl Maintenance {
                 .prepare_ranges(self.token, 1_000_000, Duration::ZERO)
         })
         .await;
-        done(self.store.begin_departure(self.token, cause).await)
+        loop {
+            let begun = unlocked(|| self.store.begin_departure(self.token, cause)).await;
+            let is_copying = |departure: &Departure| departure.state == DepartureState::Copying;
+            if !begun.as_ref().is_some_and(is_copying) {
+                return begun;
+            }
+            self.renew().await;
+        }
     }
 
     /// Begins a departure, which must have this many messages.

@@ -78,19 +78,6 @@ pub struct PassRecord {
     pub passes: u64,
 }
 
-/// A range that cannot be emptied: more of its messages stay than may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct FullRange {
-    /// Its first id.
-    pub first: MessageId,
-    /// Its last id.
-    pub last: MessageId,
-    /// Messages of it that stay.
-    pub stay: u64,
-    /// How many may.
-    pub stay_max: u64,
-}
-
 /// What the maintenance has recorded about the growth of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Growth {
@@ -102,8 +89,6 @@ pub struct Growth {
     pub day: Option<Sample>,
     /// The first sample of the last 7 days.
     pub week: Option<Sample>,
-    /// Ranges that cannot be emptied.
-    pub full_ranges: Vec<FullRange>,
 }
 
 /// Which samples to compare.

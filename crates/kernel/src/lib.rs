@@ -35,8 +35,8 @@ pub use decision::{Next, after_expiry, after_resolution, after_settle, codes, is
 pub use erasure::{Erasure, ErasureAnswer, ErasureResult, ErasureTarget};
 pub use error::{Certainty, Error, Result, with_causes};
 pub use growth::{
-    DailyGrowth, DatabaseSize, FullRange, Growth, PassRecord, Period, QueueSample,
-    SAMPLE_QUEUES_MAX, SAMPLES_RETENTION, Sample, bases,
+    DailyGrowth, DatabaseSize, Growth, PassRecord, Period, QueueSample, SAMPLE_QUEUES_MAX,
+    SAMPLES_RETENTION, Sample, bases,
 };
 pub use heartbeat::{
     HEARTBEAT_QUEUES_MAX, Heartbeat, OutcomeCounts, PROCESSES_KEPT, Process, QueueMinutes,

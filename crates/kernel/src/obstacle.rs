@@ -133,16 +133,6 @@ fn day(at: Timestamp) -> impl fmt::Display {
     at.strftime("%Y-%m-%d")
 }
 
-impl fmt::Display for crate::FullRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "messages {} to {}: {} of them stay, at most {} may",
-            self.first, self.last, self.stay, self.stay_max
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

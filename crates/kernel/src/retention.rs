@@ -41,6 +41,8 @@ pub enum DepartureCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DepartureState {
+    /// The store copies what stays, as PostgreSQL does: `begin_departure` goes on.
+    Copying,
     /// Its messages are fixed, and may be archived.
     Open,
     /// An archive holds its messages.
@@ -53,6 +55,7 @@ impl DepartureState {
     /// Its name in SQL and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Copying => "copying",
             Self::Open => "open",
             Self::Archived => "archived",
             Self::Leaving => "leaving",
@@ -61,7 +64,7 @@ impl DepartureState {
 
     /// The state of this name.
     pub fn from_word(word: &str) -> Option<Self> {
-        let all = [Self::Open, Self::Archived, Self::Leaving];
+        let all = [Self::Copying, Self::Open, Self::Archived, Self::Leaving];
         all.into_iter().find(|state| state.as_str() == word)
     }
 }

@@ -243,6 +243,9 @@ pub trait Retain: Send + Sync {
     /// Returns the departure under way, or begins one: the next window with messages that may
     /// leave. `None`: none was found. A call may look at a part of the store; the next one goes on.
     /// By size, it looks from the oldest message on.
+    ///
+    /// A departure that is [`Copying`](crate::DepartureState::Copying) has no fixed messages yet:
+    /// repeat the call.
     async fn begin_departure(
         &self,
         token: Token,

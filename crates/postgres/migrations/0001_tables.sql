@@ -49,7 +49,7 @@ CREATE INDEX message_correlation ON consign.message (left(headers->>'correlation
     WHERE headers ? 'correlation_id';
 
 -- The keys of messages, also of messages that have left: a repeated key is a duplicate if digest and group are equal.
--- died: the message left as dead.
+-- died: the message left as dead; set before it leaves, and without meaning while it is here.
 CREATE TABLE consign.message_key (
     queue      text NOT NULL,
     key        text NOT NULL,
@@ -60,6 +60,9 @@ CREATE TABLE consign.message_key (
     "group"    text,
     PRIMARY KEY (queue, key)
 );
+-- Few rows are in the one, and the other has a few bytes for every 128 pages: an enqueue hardly pays for them.
+CREATE INDEX message_key_died ON consign.message_key (message_id) WHERE died;
+CREATE INDEX message_key_history ON consign.message_key USING brin (message_id, at) WITH (autosummarize = on);
 
 -- Messages whose content was erased, for ever: also of messages that have left. digest: of the payload that was erased.
 CREATE TABLE consign.erasure (
@@ -80,7 +83,8 @@ CREATE TABLE consign.erasure_due (
 -- The ranges: a partition each of message, attempt, late and audit, named by the number, for the ids from `first` up to but not
 -- including `until`. The last range has no end in practice, so that an insert always finds one. closed_at: since when no
 -- transaction inserts into the range. is_rest: it holds what stayed when the others left. is_counted: range_count has its
--- messages. stay: so many messages would stay if the others left, which are too many; NULL if they are not.
+-- messages. look_at, size_look_at: before this time no departure, or none by size, looks at it again; may_leave: how many
+-- messages might have left when one did, by queue.
 CREATE TABLE consign.range (
     number     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     first      bigint NOT NULL UNIQUE,
@@ -89,7 +93,9 @@ CREATE TABLE consign.range (
     closed_at  timestamptz,
     is_rest    boolean NOT NULL DEFAULT false,
     is_counted boolean NOT NULL DEFAULT false,
-    stay       bigint
+    look_at    timestamptz NOT NULL DEFAULT '-infinity',
+    size_look_at timestamptz NOT NULL DEFAULT '-infinity',
+    may_leave  jsonb
 );
 
 -- What a closed range has of each queue, counted once: no transaction inserts into it. bytes: of payloads and headers as
@@ -123,27 +129,28 @@ CREATE TABLE consign.maintenance (
 );
 INSERT INTO consign.maintenance (owner, token, expires_at) VALUES ('nobody', gen_random_uuid(), '-infinity');
 
--- Departures: the messages from `first` up to `until` that leave together. cutoffs: until when the last event of a message
--- must have happened, by queue. counts: how many leave, by queue; died, late: how many of them are dead, how many late results
--- they have; erased, audit: how many erasures and audit entries are about messages of the range. stay_ids: those that stay; all
--- others leave. detached: the numbers of ranges to be dropped. by_size: it began because the database is too large.
+-- Departures: the messages from `first` up to `until` that leave together. state: `copying` what stays; `open`: which messages
+-- leave is decided; `archived`; `leaving`: they have left, and apps follow; `over`; `stopped`: its messages have changed, and
+-- what it made is to be removed. cutoffs: until when the last event of a message must have happened, by queue. by_size: it
+-- began because the database is too large. number: of the range that takes the place of the old ones: its tables have what
+-- stays. next_id: the first id that is not decided about. messages, stay: how many leave and stay; counts: how many leave, by
+-- queue, and how many of them are dead; dead_ids: these. detached: the numbers of ranges to be dropped.
 CREATE TABLE consign.departure (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     first        bigint NOT NULL,
     until        bigint NOT NULL,
     at           timestamptz NOT NULL,
-    messages     bigint NOT NULL,
-    must_archive boolean NOT NULL,
-    state        text NOT NULL CHECK (state IN ('open', 'archived', 'leaving', 'over')),
-    archive      text,
     cutoffs      jsonb NOT NULL,
-    counts       jsonb NOT NULL,
-    died         bigint NOT NULL,
-    late         bigint NOT NULL,
-    erased       bigint NOT NULL,
-    audit        bigint NOT NULL,
-    stay_ids     bigint[] NOT NULL,
-    by_size      boolean NOT NULL DEFAULT false,
+    by_size      boolean NOT NULL,
+    state        text NOT NULL DEFAULT 'copying' CHECK (state IN ('copying', 'open', 'archived', 'leaving', 'over', 'stopped')),
+    number       bigint,
+    next_id      bigint,
+    messages     bigint NOT NULL DEFAULT 0,
+    stay         bigint NOT NULL DEFAULT 0,
+    counts       jsonb NOT NULL DEFAULT '{}',
+    dead_ids     bigint[] NOT NULL DEFAULT '{}',
+    must_archive boolean NOT NULL DEFAULT false,
+    archive      text,
     detached     bigint[] NOT NULL DEFAULT '{}'
 );
 CREATE UNIQUE INDEX departure_under_way ON consign.departure ((true)) WHERE state <> 'over';

@@ -281,8 +281,9 @@ REVOKE ALL ON FUNCTION consign.wake(consign.queue, timestamptz) FROM PUBLIC;
 --   resolve  makes the result that the attempt of an operator's resolution keeps
 --   needed   returns which messages of a range must not leave yet: queue, first id, id after the last, the time that counts.
 --            It runs before the departure; a message that is not needed stays so until it is requeued
---   departed deletes rows of messages that have left: queue, first id, id after the last, ids that stayed, how many rows at
---            most; returns how many. It runs after the departure, in transactions of its own, until it returns fewer
+--   departed deletes rows of messages that have left: queue, first id, id after the last, how many rows at most; returns
+--            how many. It runs after the departure, when consign.message has what stayed, in transactions of its own,
+--            until it returns fewer
 --   forgotten   keys of messages that have left were forgotten: queue, messages
 CREATE FUNCTION consign.set_hook(p_queue text, p_event text, p_function text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -298,7 +299,7 @@ DECLARE
         WHEN 'late' THEN 'text,bigint[],uuid'
         WHEN 'resolve' THEN 'consign.message,text,jsonb'
         WHEN 'needed' THEN 'text,bigint,bigint,timestamptz'
-        WHEN 'departed' THEN 'text,bigint,bigint,bigint[],int'
+        WHEN 'departed' THEN 'text,bigint,bigint,int'
         WHEN 'forgotten' THEN 'text,bigint[]' END;
     v_function  regprocedure;
     v_hook      jsonb := '{}';
@@ -389,7 +390,9 @@ BEGIN
         ON CONFLICT (name) DO UPDATE SET policy = excluded.policy
         RETURNING * INTO v_queue;
     -- It was begun by another policy.
-    DELETE FROM consign.departure d WHERE d.state IN ('open', 'archived');
+    UPDATE consign.departure d SET state = 'stopped' WHERE d.state IN ('copying', 'open', 'archived');
+    UPDATE consign.range r SET look_at = '-infinity', size_look_at = '-infinity'
+        WHERE r.look_at > '-infinity' OR r.size_look_at > '-infinity';
     INSERT INTO consign.audit (at, actor, action, queue, reason)
         VALUES (consign.clock(), p_actor, 'queue', p_queue, p_reason);
     RETURN v_queue;

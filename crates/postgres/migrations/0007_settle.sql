@@ -258,7 +258,6 @@ DECLARE
 BEGIN
     PERFORM consign.check_reports(p_ids, p_outcomes, NULL, cardinality(p_outcomes), cardinality(p_codes),
                                   cardinality(p_details), cardinality(p_results));
-    PERFORM consign.stop_departure(p_ids);
     -- An erasure locks the messages too, in this order: it removes what is recorded here, or is seen below.
     PERFORM FROM consign.message m WHERE m.id = ANY (p_ids) AND m.id BETWEEN consign.least_id(p_ids) AND consign.greatest_id(p_ids)
         ORDER BY m.queue, m."group", m.id FOR SHARE;

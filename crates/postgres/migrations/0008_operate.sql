@@ -72,7 +72,6 @@ DECLARE
 BEGIN
     PERFORM consign.require_read_committed();
     PERFORM consign.require_reason(p_actor, p_reason);
-    PERFORM consign.stop_departure(p_ids);
     -- Groups in one order everywhere, or this and a producer could wait for each other.
     FOR v_message IN
         SELECT m.* FROM consign.message m WHERE m.id = ANY (p_ids) AND m.id BETWEEN consign.least_id(p_ids) AND consign.greatest_id(p_ids) ORDER BY m.queue, m."group", m.id
@@ -359,7 +358,6 @@ CREATE FUNCTION consign.reveal(p_id bigint, p_actor text, p_reason text) RETURNS
     AS $$
 BEGIN
     PERFORM consign.require_reason(p_actor, p_reason);
-    PERFORM consign.stop_departure(ARRAY[p_id]);
     PERFORM consign.record_action(p_id, 'reveal', p_actor, p_reason, consign.clock());
     RETURN QUERY SELECT m.* FROM consign.message m WHERE m.id = p_id;
 END $$;
@@ -381,7 +379,6 @@ BEGIN
         RAISE EXCEPTION 'purge: message % is not finished', v_unfinished
             USING ERRCODE = 'CN006', HINT = 'Only delivered and dead messages can be purged.';
     END IF;
-    PERFORM consign.stop_departure(p_ids);
     INSERT INTO consign.audit (at, actor, action, queue, reason) VALUES (p_now, p_actor, 'purge', p_queue, p_reason)
         RETURNING id INTO v_audit;
     PERFORM set_config('consign.purge', v_audit::text, true);

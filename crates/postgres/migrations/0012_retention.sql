@@ -1,10 +1,10 @@
 -- Retention: history leaves by whole ranges, in steps that are a transaction each and can be repeated after a crash.
 --
 --   prepare_ranges    creates ranges ahead of the ids in use, closes those that are full or old
---   begin_departure   chooses a closed range, fixes which of its messages leave
+--   begin_departure   chooses a closed range and copies what stays into a new one, page by page: the others leave
 --   record_archive    records that an archive holds them
---   depart            puts the messages that stay into a range of their own and detaches the old one; then apps delete their
---                     rows of those that left; then it drops the old range
+--   depart            puts the new range into the place of the old one; then apps delete their rows of the messages that left;
+--                     then it drops the old range
 --
 -- One process at a time takes these steps, under a lease: every step locks its row, so that no other process takes over
 -- while it runs. Exclusive locks are waited for no longer than 50 ms, since everyone else waits behind them.
@@ -38,83 +38,22 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.maintains(uuid) FROM PUBLIC;
 
--- Gives the last range an end, and creates another last one. The partitions are detached and attached with new bounds,
--- which is immediate if they are empty, or if a constraint says that their ids are below the end.
-CREATE FUNCTION consign.end_last_range(p_range consign.range, p_until bigint) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+-- Until when the events of messages must have happened for the messages to leave now, by queue; with the hook that knows
+-- which of them are needed longer, and the time that it is asked about. p_by_size: the database is too large, and delivered
+-- messages leave before their time.
+CREATE FUNCTION consign.cutoffs(p_now timestamptz, p_by_size boolean) RETURNS jsonb
+    -- Two of them are compared as text.
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
     AS $$
-DECLARE
-    v_parent text;
-    v_child  text;
-BEGIN
-    LOCK TABLE consign.message, consign.attempt, consign.late, consign.audit IN ACCESS EXCLUSIVE MODE;
-    FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
-        v_child := v_parent || '_' || p_range.number;
-        EXECUTE format('ALTER TABLE consign.%I DETACH PARTITION consign.%I', v_parent, v_child);
-        EXECUTE format('ALTER TABLE consign.%I ATTACH PARTITION consign.%I FOR VALUES FROM (%s) TO (%s)', v_parent, v_child, p_range.first, p_until);
-        IF EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = ('consign.' || v_child)::regclass AND c.conname = 'range_end') THEN
-            EXECUTE format('ALTER TABLE consign.%I DROP CONSTRAINT range_end', v_child);
-        END IF;
-    END LOOP;
-    UPDATE consign.range r SET until = p_until WHERE r.number = p_range.number;
-    PERFORM consign.make_range(p_until, p_range.until);
-END $$;
-REVOKE ALL ON FUNCTION consign.end_last_range(consign.range, bigint) FROM PUBLIC;
-
--- Ends the last range below p_until although it has rows, in three calls: a constraint, its validation, which reads the
--- rows without locking anyone out, and the end. An insert at or above p_until fails until then, so it must be far away.
-CREATE FUNCTION consign.end_full_range(p_range consign.range, p_until bigint) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
-    AS $$
-DECLARE
-    v_parent text;
-    v_child  text;
-    v_until  bigint;
-    v_valid  boolean;
-BEGIN
-    SELECT min(substring(pg_get_constraintdef(c.oid) FROM '< ''?(\d+)')::bigint), bool_and(c.convalidated) INTO v_until, v_valid
-        FROM pg_constraint c
-        WHERE c.conname = 'range_end' AND c.conrelid = ANY (ARRAY(
-            SELECT ('consign.' || p || '_' || p_range.number)::regclass FROM unnest(ARRAY['message', 'attempt', 'late', 'audit']) p));
-    IF v_valid THEN
-        LOCK TABLE consign.queue IN ACCESS EXCLUSIVE MODE;
-        PERFORM consign.end_last_range(p_range, v_until);
-        RETURN;
-    END IF;
-    FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
-        v_child := v_parent || '_' || p_range.number;
-        IF v_valid IS NULL THEN
-            EXECUTE format('ALTER TABLE consign.%I ADD CONSTRAINT range_end CHECK (%I >= %s AND %2$I < %4$s) NOT VALID', v_child,
-                           CASE v_parent WHEN 'message' THEN 'id' ELSE 'message_id' END, p_range.first, p_until);
-        ELSE
-            EXECUTE format('ALTER TABLE consign.%I VALIDATE CONSTRAINT range_end', v_child);
-        END IF;
-    END LOOP;
-END $$;
-REVOKE ALL ON FUNCTION consign.end_full_range(consign.range, bigint) FROM PUBLIC;
-
--- The range in use, if its first message is older than p_age and it has an end. With an age of 0 any message is old enough,
--- also one from before the clock was set back.
-CREATE FUNCTION consign.aged_range(p_last bigint, p_age interval) RETURNS consign.range
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-    AS $$
-    SELECT r FROM consign.range r
-        WHERE r.closed_at IS NULL AND r.first <= p_last AND r.until > p_last + 1 AND r.until < 9223372036854775807
-            AND (SELECT p_age = interval '0' OR m.created_at <= consign.clock() - p_age FROM consign.message m
-                     WHERE m.id >= r.first AND m.id < r.until ORDER BY m.id LIMIT 1) $$;
-REVOKE ALL ON FUNCTION consign.aged_range(bigint, interval) FROM PUBLIC;
-
--- The last id reserved for a message.
-CREATE FUNCTION consign.last_id() RETURNS bigint
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp
-    AS $$ SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM consign.message_id_seq s $$;
-REVOKE ALL ON FUNCTION consign.last_id() FROM PUBLIC;
-
--- How many ranges with an end lie ahead of the ids in use.
-CREATE FUNCTION consign.ranges_ahead() RETURNS bigint
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp
-    AS $$ SELECT count(*) FROM consign.range r WHERE r.first > consign.last_id() AND r.until < 9223372036854775807 $$;
-REVOKE ALL ON FUNCTION consign.ranges_ahead() FROM PUBLIC;
+    SELECT coalesce(jsonb_object_agg(q.name, jsonb_strip_nulls(jsonb_build_object(
+                   'keep', p_now - interval '1 millisecond' * CASE WHEN p_by_size THEN 0 ELSE 1 END * (q.policy->>'keep_ms')::bigint,
+                   'keep_dead', p_now - interval '1 millisecond' * (q.policy->>'keep_dead_ms')::bigint,
+                   'archive', q.policy->'archive',
+                   'needed', q.hooks->>'needed',
+                   'at', CASE WHEN q.hooks ? 'needed' THEN p_now END))), '{}')
+        FROM consign.queue q
+        WHERE q.policy->>'keep_ms' IS NOT NULL OR q.policy->>'keep_dead_ms' IS NOT NULL $$;
+REVOKE ALL ON FUNCTION consign.cutoffs(timestamptz, boolean) FROM PUBLIC;
 
 -- Creates ranges of p_messages ids until two are ahead of the ids in use, and closes ranges: those that are full, and the one
 -- in use if its first message is older than p_age. No transaction will insert into a closed range.
@@ -170,23 +109,6 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.prepare_ranges(uuid, bigint, interval) FROM PUBLIC;
 
--- Until when the events of messages must have happened for the messages to leave now, by queue; with the hook that knows
--- which of them are needed longer, and the time that it is asked about. p_by_size: the database is too large, and delivered
--- messages leave before their time.
-CREATE FUNCTION consign.cutoffs(p_now timestamptz, p_by_size boolean) RETURNS jsonb
-    -- Two of them are compared as text.
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
-    AS $$
-    SELECT coalesce(jsonb_object_agg(q.name, jsonb_strip_nulls(jsonb_build_object(
-                   'keep', p_now - interval '1 millisecond' * CASE WHEN p_by_size THEN 0 ELSE 1 END * (q.policy->>'keep_ms')::bigint,
-                   'keep_dead', p_now - interval '1 millisecond' * (q.policy->>'keep_dead_ms')::bigint,
-                   'archive', q.policy->'archive',
-                   'needed', q.hooks->>'needed',
-                   'at', CASE WHEN q.hooks ? 'needed' THEN p_now END))), '{}')
-        FROM consign.queue q
-        WHERE q.policy->>'keep_ms' IS NOT NULL OR q.policy->>'keep_dead_ms' IS NOT NULL $$;
-REVOKE ALL ON FUNCTION consign.cutoffs(timestamptz, boolean) FROM PUBLIC;
-
 -- The messages from p_first up to p_until that apps still need, by the hooks in p_cutoffs.
 CREATE FUNCTION consign.needed(p_first bigint, p_until bigint, p_cutoffs jsonb) RETURNS SETOF bigint
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -228,109 +150,279 @@ CREATE FUNCTION consign.leaving(p_first bigint, p_until bigint, p_cutoffs jsonb)
                                             WHERE t.queue = f.queue AND t."group" = f."group" AND t.message_id = f.id)) $$;
 REVOKE ALL ON FUNCTION consign.leaving(bigint, bigint, jsonb) FROM PUBLIC;
 
--- Every message that may leave now.
-CREATE FUNCTION consign.may_leave() RETURNS TABLE (id bigint, queue text)
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS $$
-    SELECT l.id, l.queue FROM consign.leaving(-9223372036854775808, 9223372036854775807, consign.cutoffs(consign.clock(), false)) l $$;
-REVOKE ALL ON FUNCTION consign.may_leave() FROM PUBLIC;
+-- Whether a range is not looked at before its time. A time of the distant future remains after the clock was set back.
+CREATE FUNCTION consign.is_looked_at(p_look_at timestamptz, p_now timestamptz) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN p_look_at > p_now AND p_look_at <= p_now + interval '1 day';
+REVOKE ALL ON FUNCTION consign.is_looked_at(timestamptz, timestamptz) FROM PUBLIC;
 
--- Gives up a departure whose messages have changed; called before the change is made. One that has detached its range
--- already is not concerned: its messages are gone.
-CREATE FUNCTION consign.stop_departure(p_ids bigint[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+-- What may leave from a range now: how many messages, by queue. Ids grow with time: if the first message is younger than the
+-- times of all queues, all are, and the others are not read.
+CREATE FUNCTION consign.look_at_range(p_range consign.range, p_cutoffs jsonb) RETURNS jsonb
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    DELETE FROM consign.departure d
-        WHERE d.state IN ('open', 'archived') AND EXISTS (SELECT FROM unnest(p_ids) u WHERE u >= d.first AND u < d.until);
+    IF (SELECT m.created_at <= (SELECT max(greatest((q.value->>'keep')::timestamptz, (q.value->>'keep_dead')::timestamptz)) FROM jsonb_each(p_cutoffs) q)
+            FROM consign.message m WHERE m.id >= p_range.first AND m.id < p_range.until ORDER BY m.id LIMIT 1)
+    THEN
+        RETURN (SELECT jsonb_object_agg(l.queue, l.messages)
+                    FROM (SELECT o.queue, count(*) AS messages FROM consign.leaving(p_range.first, p_range.until, p_cutoffs) o GROUP BY o.queue) l);
+    END IF;
+    RETURN NULL;
 END $$;
-REVOKE ALL ON FUNCTION consign.stop_departure(bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.look_at_range(consign.range, jsonb) FROM PUBLIC;
 
--- The departure under way, or a new one: of the first closed range that messages may leave from, together with the range
--- before it if that holds what stayed there. All NULL: no message may leave now. p_by_size: see consign.cutoffs.
-CREATE FUNCTION consign.begin_departure(p_token uuid, p_by_size boolean DEFAULT false, OUT refusal text, OUT departure consign.departure)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- Follows what happens to the messages of a departure while it is prepared: a trigger on the old partitions, by row. The
+-- argument is the number of the new range.
+--
+-- An attempt, and what is recorded about a message that stays, is copied into the new range by the transaction that
+-- records it. What would change a message that leaves, or one that is not decided yet, or rows that were copied, stops the
+-- departure. Every transaction meets the trigger, also one with an old snapshot: creating it waited for those that had
+-- written to the partition, and the others find it.
+CREATE FUNCTION consign.follow_change() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    -- So many messages are copied while everyone waits.
-    v_stay_max CONSTANT int := 1000;
-    v_now      timestamptz := consign.clock();
-    v_cutoffs  jsonb := consign.cutoffs(v_now, p_by_size);
-    v_newest   timestamptz;
-    v_range    consign.range;
-    v_first    bigint;
-    v_found    record;
-    v_stay     bigint;
+    v_copies boolean := false;
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        EXECUTE format('SELECT $1 OR EXISTS (SELECT FROM consign.%I m WHERE m.id = $2)', 'message_' || TG_ARGV[0])
+            INTO v_copies USING TG_ARGV[1] = 'attempt', NEW.message_id;
+    END IF;
+    IF v_copies THEN
+        EXECUTE format('INSERT INTO consign.%I SELECT ($1).* ON CONFLICT DO NOTHING', TG_ARGV[1] || '_' || TG_ARGV[0]) USING NEW;
+        RETURN NULL;
+    END IF;
+    UPDATE consign.departure d SET state = 'stopped' WHERE d.number = TG_ARGV[0]::bigint AND d.state IN ('copying', 'open', 'archived');
+    IF NOT FOUND AND NOT EXISTS (SELECT FROM consign.departure d WHERE d.number = TG_ARGV[0]::bigint) THEN
+        RAISE EXCEPTION 'could not serialize access: a departure of these messages began after the snapshot of this transaction was taken'
+            USING ERRCODE = '40001', HINT = 'Repeat the transaction.';
+    END IF;
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION consign.follow_change() FROM PUBLIC;
+
+-- Creates the tables of the range that a departure leaves behind, and follows the changes of the old ones from here on. The
+-- constraint spares the scan when they become partitions.
+CREATE FUNCTION consign.follow_departure(p_departure consign.departure) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_new    bigint := nextval(pg_get_serial_sequence('consign.range', 'number'));
+    v_parent text;
+    v_child  text;
+    v_number bigint;
+BEGIN
+    FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
+        v_child := v_parent || '_' || v_new;
+        EXECUTE format('CREATE TABLE consign.%I (LIKE consign.%I INCLUDING ALL)', v_child, v_parent);
+        EXECUTE format('ALTER TABLE consign.%I ADD CONSTRAINT range_bounds CHECK (%I >= %L::bigint AND %2$I < %4$L::bigint)', v_child,
+                       CASE v_parent WHEN 'message' THEN 'id' ELSE 'message_id' END,
+                       CASE v_parent WHEN 'audit' THEN greatest(p_departure.first, 1) ELSE p_departure.first END, p_departure.until);
+        EXECUTE format('CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.%I '
+                       'FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change()', v_child);
+        FOR v_number IN SELECT r.number FROM consign.range r WHERE r.first >= p_departure.first AND r.until <= p_departure.until LOOP
+            -- No message is inserted into a closed range.
+            EXECUTE format('CREATE TRIGGER follow_change AFTER %s UPDATE OR DELETE ON consign.%I '
+                           'FOR EACH ROW EXECUTE FUNCTION consign.follow_change(%L, %L)',
+                           CASE v_parent WHEN 'message' THEN '' ELSE 'INSERT OR' END, v_parent || '_' || v_number, v_new, v_parent);
+        END LOOP;
+    END LOOP;
+    UPDATE consign.departure d SET number = v_new, next_id = d.first WHERE d.id = p_departure.id;
+END $$;
+REVOKE ALL ON FUNCTION consign.follow_departure(consign.departure) FROM PUBLIC;
+
+-- Removes what a stopped departure has made, which is no part of the history.
+CREATE FUNCTION consign.clear_departure(p_departure consign.departure) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning
+    AS $$
+DECLARE
+    v_parent text;
+    v_number bigint;
+BEGIN
+    FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
+        EXIT WHEN p_departure.number IS NULL;
+        FOR v_number IN SELECT r.number FROM consign.range r WHERE r.first >= p_departure.first AND r.until <= p_departure.until LOOP
+            EXECUTE format('DROP TRIGGER IF EXISTS follow_change ON consign.%I', v_parent || '_' || v_number);
+        END LOOP;
+        EXECUTE format('DROP TABLE IF EXISTS consign.%I', v_parent || '_' || p_departure.number);
+    END LOOP;
+    DELETE FROM consign.departure d WHERE d.id = p_departure.id;
+END $$;
+REVOKE ALL ON FUNCTION consign.clear_departure(consign.departure) FROM PUBLIC;
+
+-- Decides about the next messages of a departure, and copies those that stay, with what consign.follow_change has not copied.
+CREATE FUNCTION consign.copy_page(p_departure consign.departure) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_nestloop = on SET jit = off
+    AS $$
+DECLARE
+    v_page   CONSTANT int := 10000;
+    -- So many are removed from consign.dead while everyone waits; the others leave with the next departure.
+    v_dead   CONSTANT int := 5000;
+    v_first  bigint := p_departure.next_id;
+    v_until  bigint := coalesce((SELECT m.id FROM consign.message m WHERE m.id >= p_departure.next_id AND m.id < p_departure.until
+                                     ORDER BY m.id OFFSET v_page LIMIT 1), p_departure.until);
+    v_leaving record;
+    v_parent text;
+    v_stay   bigint;
+    v_died   bigint[];
+BEGIN
+    -- A message with an attempt that was followed stays: the clock may have been set back.
+    EXECUTE format('SELECT coalesce(array_agg(l.id), ''{}'') AS ids, array_agg(l.queue) AS queues, array_agg(l.key) AS keys, array_agg(l.died) AS died
+                        FROM (SELECT o.*, row_number() OVER (PARTITION BY o.died ORDER BY o.id) AS place FROM consign.leaving($1, $2, $3) o) l
+                        WHERE (NOT l.died OR l.place <= $4)
+                            AND NOT EXISTS (SELECT FROM consign.%I a WHERE a.message_id = l.id AND a.message_id >= $1 AND a.message_id < $2)',
+                   'attempt_' || p_departure.number)
+        INTO v_leaving USING v_first, v_until, p_departure.cutoffs, v_dead - cardinality(p_departure.dead_ids);
+    v_died := ARRAY(SELECT l.id FROM unnest(v_leaving.ids, v_leaving.died) AS l (id, died) WHERE l.died);
+    -- Before they leave, because it takes long; of a message that is in the store nothing reads it. What has left stays dead.
+    UPDATE consign.message_key k SET died = true
+        FROM unnest(v_leaving.ids, v_leaving.queues, v_leaving.keys, v_leaving.died) AS l (id, queue, key, died)
+        WHERE l.died AND k.queue = l.queue AND k.key = l.key AND k.message_id = l.id AND NOT k.died;
+    UPDATE consign.message_key k SET died = false
+        WHERE k.died AND k.message_id >= v_first AND k.message_id < v_until AND NOT k.message_id = ANY (v_died)
+            AND EXISTS (SELECT FROM consign.message m WHERE m.id = k.message_id AND m.id >= v_first AND m.id < v_until);
+    EXECUTE format('INSERT INTO consign.%I SELECT m.* FROM consign.message m
+                        WHERE m.id >= $1 AND m.id < $2 AND NOT EXISTS (SELECT FROM unnest($3) l WHERE l = m.id) ORDER BY m.id',
+                   'message_' || p_departure.number) USING v_first, v_until, v_leaving.ids;
+    GET DIAGNOSTICS v_stay = ROW_COUNT;
+    FOREACH v_parent IN ARRAY ARRAY['attempt', 'late', 'audit'] LOOP
+        EXECUTE format('INSERT INTO consign.%I SELECT o.* FROM consign.%I o
+                            WHERE o.message_id >= greatest($1, 1) AND o.message_id < $2 AND NOT EXISTS (SELECT FROM unnest($3) l WHERE l = o.message_id)
+                            ORDER BY o.message_id ON CONFLICT DO NOTHING',
+                       v_parent || '_' || p_departure.number, v_parent) USING v_first, v_until, v_leaving.ids;
+    END LOOP;
+    UPDATE consign.departure d SET next_id = v_until, stay = d.stay + v_stay, messages = d.messages + cardinality(v_leaving.ids),
+            dead_ids = d.dead_ids || v_died,
+            counts = (SELECT coalesce(jsonb_object_agg(c.queue, jsonb_build_object('messages', c.messages, 'dead', c.dead)), '{}')
+                          FROM (SELECT q.queue, sum(q.messages) AS messages, sum(q.dead) AS dead
+                                    FROM (SELECT e.key AS queue, (e.value->>'messages')::bigint AS messages, (e.value->>'dead')::bigint AS dead
+                                              FROM jsonb_each(d.counts) e
+                                          UNION ALL SELECT l.queue, 1, l.died::int FROM unnest(v_leaving.queues, v_leaving.died) AS l (queue, died)) q
+                                    GROUP BY q.queue) c)
+        WHERE d.id = p_departure.id;
+    -- It is decided which messages leave. If none does, what was found before has changed.
+    UPDATE consign.departure d SET state = CASE WHEN d.messages > 0 THEN 'open' ELSE 'stopped' END,
+            must_archive = EXISTS (SELECT FROM jsonb_object_keys(d.counts) q WHERE (d.cutoffs->q->>'archive')::boolean)
+        WHERE d.id = p_departure.id AND d.next_id = d.until;
+END $$;
+REVOKE ALL ON FUNCTION consign.copy_page(consign.departure) FROM PUBLIC;
+
+-- Finds the next closed range that is worth a departure, and begins it. Replacing a range costs as much as what stays: it
+-- pays if a tenth of the messages leaves, if few stay, or after a day.
+CREATE FUNCTION consign.find_departure(p_by_size boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    -- A range with more messages is not looked at by every pass, but after a millisecond per message.
+    v_small   CONSTANT int := 10000;
+    v_few     CONSTANT int := 1000;
+    -- Ranges are left behind side by side; they become one up to this size.
+    v_joined  CONSTANT int := 100000;
+    v_started CONSTANT timestamptz := clock_timestamp();
+    v_now     timestamptz := consign.clock();
+    v_cutoffs jsonb := consign.cutoffs(v_now, p_by_size);
+    v_range   consign.range;
+    v_found   jsonb;
+    v_next    timestamptz;
+    v_all     bigint;
+    v_leave   bigint;
+    v_first   bigint;
+BEGIN
+    FOR v_range IN
+        SELECT * FROM consign.range r
+            WHERE r.closed_at IS NOT NULL AND NOT consign.is_looked_at(CASE WHEN p_by_size THEN r.size_look_at ELSE r.look_at END, v_now)
+            ORDER BY r.first
+    LOOP
+        EXIT WHEN v_cutoffs = '{}' OR clock_timestamp() > v_started + interval '10 seconds';
+        v_found := consign.look_at_range(v_range, v_cutoffs);
+        CONTINUE WHEN v_found IS NULL;
+        v_leave := (SELECT sum(e.value::bigint) FROM jsonb_each_text(v_found) e);
+        v_all := (SELECT count(*) FROM consign.message m WHERE m.id >= v_range.first AND m.id < v_range.until);
+        IF v_leave * 10 >= v_all OR v_range.closed_at <= v_now - interval '1 day'
+            OR v_all - v_leave <= v_few AND (p_by_size OR NOT v_range.is_rest)
+        THEN
+            v_first := coalesce((SELECT r.first FROM consign.range r
+                                     WHERE r.until = v_range.first AND r.is_rest AND NOT v_range.is_rest
+                                         AND v_all - v_leave + (SELECT count(*) FROM consign.message m WHERE m.id >= r.first AND m.id < r.until) <= v_joined),
+                                v_range.first);
+            INSERT INTO consign.departure (first, until, at, cutoffs, by_size) VALUES (v_first, v_range.until, v_now, v_cutoffs, p_by_size);
+            RETURN;
+        END IF;
+        IF v_all > v_small THEN
+            v_next := v_now + least(interval '1 millisecond' * v_all, interval '1 day');
+            IF p_by_size THEN
+                UPDATE consign.range r SET size_look_at = v_next WHERE r.number = v_range.number;
+            ELSE
+                UPDATE consign.range r SET look_at = v_next, may_leave = v_found WHERE r.number = v_range.number;
+            END IF;
+        END IF;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.find_departure(boolean) FROM PUBLIC;
+
+-- The departure under way, or a new one. While it is `copying`, a call copies a page of what stays, in a transaction of its own;
+-- then its messages are fixed. All NULL: none was found. p_by_size: see consign.cutoffs.
+--
+-- A crash between two calls leaves the departure as the last one committed it: the new range is unknown to the history until
+-- it takes its place, and the trigger goes on copying.
+CREATE FUNCTION consign.begin_departure(p_token uuid, p_by_size boolean DEFAULT false, OUT refusal text, OUT departure consign.departure)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms'
+    AS $$
 BEGIN
     PERFORM consign.require_read_committed();
     IF NOT consign.maintains(p_token) THEN
         refusal := 'lease_lost';
         RETURN;
     END IF;
-    SELECT * INTO departure FROM consign.departure d WHERE d.state <> 'over';
-    IF FOUND THEN
-        RETURN;
-    END IF;
-    IF v_cutoffs = '{}' THEN
-        UPDATE consign.range r SET stay = NULL WHERE r.stay IS NOT NULL;
-        RETURN;
-    END IF;
-    v_newest := (SELECT max(greatest((q.value->>'keep')::timestamptz, (q.value->>'keep_dead')::timestamptz)) FROM jsonb_each(v_cutoffs) q);
-    FOR v_range IN SELECT * FROM consign.range r WHERE r.closed_at IS NOT NULL ORDER BY r.first LOOP
-        -- Ids grow with time: if many of the last messages are younger than any queue's cutoff, too many would stay.
-        CONTINUE WHEN (SELECT m.created_at > v_newest FROM consign.message m
-                           WHERE m.id >= v_range.first AND m.id < v_range.until ORDER BY m.id DESC OFFSET v_stay_max LIMIT 1);
-        -- Together with what stayed of the range before, so that there are few; alone if too many would stay.
-        FOR v_first IN
-            SELECT r.first FROM consign.range r WHERE r.until = v_range.first AND r.is_rest AND NOT v_range.is_rest
-            UNION ALL SELECT v_range.first ORDER BY 1
-        LOOP
-            -- One statement, so that all of it is from one snapshot.
-            WITH leaving AS MATERIALIZED (SELECT l.id, l.queue, l.died FROM consign.leaving(v_first, v_range.until, v_cutoffs) l)
-            SELECT (SELECT jsonb_object_agg(q.queue, q.count) FROM (SELECT l.queue, count(*) AS count FROM leaving l GROUP BY l.queue) q) AS counts,
-                   (SELECT count(*) FROM leaving) AS messages, (SELECT count(*) FROM leaving l WHERE l.died) AS died,
-                   (SELECT count(*) FROM consign.late e JOIN leaving l ON l.id = e.message_id
-                        WHERE e.message_id >= v_first AND e.message_id < v_range.until) AS late,
-                   (SELECT count(*) FROM consign.erasure e WHERE e.message_id >= v_first AND e.message_id < v_range.until) AS erased,
-                   (SELECT count(*) FROM consign.audit u WHERE u.message_id >= greatest(v_first, 1) AND u.message_id < v_range.until) AS audit,
-                   ARRAY(SELECT m.id FROM consign.message m
-                             WHERE m.id >= v_first AND m.id < v_range.until AND NOT EXISTS (SELECT FROM leaving l WHERE l.id = m.id)
-                             LIMIT v_stay_max + 1) AS stay
-                INTO v_found;
-            v_stay := NULL;
-            IF v_found.messages > 0 AND cardinality(v_found.stay) > v_stay_max THEN
-                v_stay := (SELECT count(*) FROM consign.message m WHERE m.id >= v_first AND m.id < v_range.until) - v_found.messages;
-            END IF;
-            UPDATE consign.range r SET stay = v_stay WHERE r.number = v_range.number AND r.stay IS DISTINCT FROM v_stay;
-            CONTINUE WHEN v_found.messages = 0 OR cardinality(v_found.stay) > v_stay_max;
-            -- What stayed has times of its own. Replacing the range for every one of them would lock everyone out each time.
-            CONTINUE WHEN v_range.is_rest AND NOT p_by_size AND v_range.created_at > v_now - interval '1 hour'
-                AND v_found.messages * 10 < v_found.messages + cardinality(v_found.stay);
-            INSERT INTO consign.departure (first, until, at, cutoffs, by_size, messages, died, late, erased, audit, stay_ids, counts,
-                                           must_archive, state)
-                VALUES (v_first, v_range.until, v_now, v_cutoffs, p_by_size, v_found.messages, v_found.died, v_found.late, v_found.erased, v_found.audit,
-                        v_found.stay, v_found.counts,
-                        EXISTS (SELECT FROM jsonb_object_keys(v_found.counts) q WHERE (v_cutoffs->q->>'archive')::boolean), 'open')
-                RETURNING * INTO departure;
-            RETURN;
-        END LOOP;
-    END LOOP;
+    BEGIN
+        SELECT * INTO departure FROM consign.departure d WHERE d.state IN ('copying', 'stopped') FOR UPDATE;
+        IF departure.state = 'stopped' THEN
+            PERFORM consign.clear_departure(departure);
+        ELSIF departure.next_id IS NULL AND departure.state = 'copying' THEN
+            PERFORM consign.follow_departure(departure);
+        ELSIF departure.state = 'copying' THEN
+            PERFORM consign.copy_page(departure);
+        END IF;
+        IF NOT EXISTS (SELECT FROM consign.departure d WHERE d.state <> 'over') THEN
+            PERFORM consign.find_departure(p_by_size);
+        END IF;
+        SELECT * INTO departure FROM consign.departure d WHERE d.state <> 'over';
+        -- One that was stopped meanwhile is cleared by the next call.
+        departure.state := replace(departure.state, 'stopped', 'copying');
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+        refusal := 'locked';
+        departure := NULL;
+    END;
 END $$;
 REVOKE ALL ON FUNCTION consign.begin_departure(uuid, boolean) FROM PUBLIC;
 
--- The next messages of a departure after p_after, by id, at most p_limit: all of its ids but those that stay, which is what
--- it will remove.
+-- The next messages of a departure after p_after, by id, p_limit or about 16 MiB of them: all but those that were copied.
 CREATE FUNCTION consign.departing(p_departure bigint, p_after bigint, p_limit int) RETURNS bigint[]
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_hashjoin = off SET enable_seqscan = off SET enable_sort = off SET jit = off
     AS $$
 DECLARE
     v_departure consign.departure;
+    v_message   record;
+    v_bytes     bigint := 0;
+    v_ids       bigint[] := '{}';
 BEGIN
     SELECT * INTO v_departure FROM consign.departure d WHERE d.id = p_departure AND d.state IN ('open', 'archived');
-    RETURN ARRAY(SELECT m.id FROM consign.message m
-                     WHERE m.id >= v_departure.first AND m.id < v_departure.until AND m.id > p_after
-                         AND NOT m.id = ANY (v_departure.stay_ids)
-                     ORDER BY m.id LIMIT p_limit);
+    IF NOT FOUND THEN
+        RETURN v_ids;
+    END IF;
+    FOR v_message IN EXECUTE format(
+        'SELECT m.id, octet_length(m.payload::text) + octet_length(m.headers::text) AS bytes FROM consign.message m
+             WHERE m.id >= $1 AND m.id < $2 AND m.id > $3 AND NOT EXISTS (SELECT FROM consign.%I s WHERE s.id = m.id AND s.id > $3)
+             ORDER BY m.id LIMIT $4', 'message_' || v_departure.number)
+        USING v_departure.first, v_departure.until, p_after, p_limit
+    LOOP
+        v_ids := v_ids || v_message.id;
+        v_bytes := v_bytes + v_message.bytes;
+        EXIT WHEN v_bytes >= 16777216;
+    END LOOP;
+    RETURN v_ids;
 END $$;
 REVOKE ALL ON FUNCTION consign.departing(bigint, bigint, int) FROM PUBLIC;
 
@@ -348,72 +440,49 @@ BEGIN
     UPDATE consign.departure d SET state = 'archived', archive = p_archive
         WHERE d.id = p_departure AND d.state IN ('open', 'archived');
     -- One that is leaving or over keeps what it has: the call may be a repeated one.
-    RETURN CASE WHEN NOT EXISTS (SELECT FROM consign.departure d WHERE d.id = p_departure) THEN 'changed' END;
+    RETURN CASE WHEN NOT EXISTS (SELECT FROM consign.departure d WHERE d.id = p_departure AND d.state <> 'stopped') THEN 'changed' END;
 END $$;
 REVOKE ALL ON FUNCTION consign.record_archive(uuid, bigint, text) FROM PUBLIC;
 
--- Replaces the ranges of a departure by one that holds what stays. The old partitions are detached, not dropped. Inserts
--- under one of these ids still find a range. False: its messages have changed.
+-- Replaces the ranges of a departure by the one that has what stays. The old partitions are detached, not dropped. Inserts
+-- under one of these ids still find a range. False: its messages have changed, and nothing was done.
 --
--- A change that was under way when the departure began did not see it and could not give it up. It has committed by now, or
--- the lock could not be had: then a policy is another, a dead message has returned, a late result or an audit entry has come,
--- or a message was erased.
+-- What changed since was followed (consign.follow_change). Two changes write to none of the partitions and are looked for
+-- here: another policy, and a dead message that an app has taken back.
 CREATE FUNCTION consign.detach_ranges(p_departure consign.departure) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_old    bigint[] := ARRAY(SELECT r.number FROM consign.range r
                                    WHERE r.first >= p_departure.first AND r.until <= p_departure.until ORDER BY r.first);
-    v_new    bigint := nextval(pg_get_serial_sequence('consign.range', 'number'));
-    v_stay   bigint[] := p_departure.stay_ids;
     v_parent text;
     v_child  text;
     v_number bigint;
 BEGIN
     LOCK TABLE consign.message, consign.attempt, consign.late, consign.audit, consign.dead IN ACCESS EXCLUSIVE MODE;
     IF p_departure.cutoffs <> consign.cutoffs(p_departure.at, p_departure.by_size)
-        OR p_departure.late <> (SELECT count(*) FROM consign.late e
-                                WHERE e.message_id >= p_departure.first AND e.message_id < p_departure.until AND NOT e.message_id = ANY (v_stay))
-        OR p_departure.audit <> (SELECT count(*) FROM consign.audit u
-                                 WHERE u.message_id >= greatest(p_departure.first, 1) AND u.message_id < p_departure.until)
-        OR p_departure.erased <> (SELECT count(*) FROM consign.erasure e
-                                  WHERE e.message_id >= p_departure.first AND e.message_id < p_departure.until)
-        OR (p_departure.died, p_departure.died) IS DISTINCT FROM
-            (SELECT (count(*), count(*) FILTER (WHERE d.at <= p_departure.at)) FROM consign.dead d
-                 WHERE d.message_id >= p_departure.first AND d.message_id < p_departure.until AND NOT d.message_id = ANY (v_stay))
+        OR cardinality(p_departure.dead_ids) <>
+            (SELECT count(*) FROM unnest(p_departure.dead_ids) u JOIN consign.dead d ON d.message_id = u WHERE d.at <= p_departure.at)
     THEN
         RETURN false;
     END IF;
-    -- By the primary key of message_key.
-    UPDATE consign.message_key k SET died = true
-        FROM consign.dead d JOIN consign.message m ON m.id = d.message_id AND m.id >= p_departure.first AND m.id < p_departure.until
-        WHERE d.message_id >= p_departure.first AND d.message_id < p_departure.until AND NOT d.message_id = ANY (v_stay)
-            AND k.queue = m.queue AND k.key = m.key AND k.message_id = m.id;
     FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
-        v_child := v_parent || '_' || v_new;
-        EXECUTE format('CREATE TABLE consign.%I (LIKE consign.%I INCLUDING ALL)', v_child, v_parent);
-        EXECUTE format('CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.%I '
-                       'FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change()', v_child);
-        EXECUTE format('INSERT INTO consign.%I SELECT * FROM consign.%I p WHERE p.%3$I = ANY ($1) AND p.%3$I BETWEEN %4$s AND %5$s', v_child, v_parent,
-                       CASE v_parent WHEN 'message' THEN 'id' ELSE 'message_id' END, p_departure.first, p_departure.until - 1) USING v_stay;
+        v_child := v_parent || '_' || p_departure.number;
         FOREACH v_number IN ARRAY v_old LOOP
             EXECUTE format('ALTER TABLE consign.%I DETACH PARTITION consign.%I', v_parent, v_parent || '_' || v_number);
         END LOOP;
         EXECUTE format('ALTER TABLE consign.%I ATTACH PARTITION consign.%I FOR VALUES FROM (%s) TO (%s)', v_parent, v_child,
                        CASE v_parent WHEN 'audit' THEN greatest(p_departure.first, 1) ELSE p_departure.first END, p_departure.until);
+        EXECUTE format('ALTER TABLE consign.%I DROP CONSTRAINT range_bounds', v_child);
     END LOOP;
     DELETE FROM consign.range r WHERE r.number = ANY (v_old);
     DELETE FROM consign.range_count c WHERE c.number = ANY (v_old);
     INSERT INTO consign.range (number, first, until, created_at, closed_at, is_rest) OVERRIDING SYSTEM VALUE
-        VALUES (v_new, p_departure.first, p_departure.until, consign.clock(), consign.clock(), true);
-    PERFORM consign.count_departed(c.key, c.value::bigint, c.dead, 0)
-        FROM (SELECT e.key, e.value, (SELECT count(*) FROM consign.dead d
-                                          WHERE d.queue = e.key AND d.message_id >= p_departure.first AND d.message_id < p_departure.until
-                                              AND NOT d.message_id = ANY (v_stay)) AS dead
-                  FROM jsonb_each_text(p_departure.counts) e ORDER BY e.key) c;
-    DELETE FROM consign.dead d
-        WHERE d.message_id >= p_departure.first AND d.message_id < p_departure.until AND NOT d.message_id = ANY (v_stay);
-    UPDATE consign.departure d SET state = 'leaving', detached = v_old WHERE d.id = p_departure.id;
+        VALUES (p_departure.number, p_departure.first, p_departure.until, consign.clock(), consign.clock(), true);
+    PERFORM consign.count_departed(c.key, (c.value->>'messages')::bigint, (c.value->>'dead')::bigint, 0)
+        FROM (SELECT e.key, e.value FROM jsonb_each(p_departure.counts) e ORDER BY e.key) c;
+    DELETE FROM consign.dead d USING unnest(p_departure.dead_ids) u WHERE d.message_id = u;
+    UPDATE consign.departure d SET state = 'leaving', detached = v_old, dead_ids = '{}' WHERE d.id = p_departure.id;
     INSERT INTO consign.audit (at, actor, action, reason)
         SELECT consign.clock(), m.owner, 'depart', format('departure %s: %s messages from %s to %s, %s', p_departure.id,
                    p_departure.messages, greatest(p_departure.first, 1), p_departure.until - 1,
@@ -422,6 +491,20 @@ BEGIN
     RETURN true;
 END $$;
 REVOKE ALL ON FUNCTION consign.detach_ranges(consign.departure) FROM PUBLIC;
+
+-- Whether an app needs a message that is to leave, although it did not when the departure began.
+CREATE FUNCTION consign.is_needed(p_departure consign.departure) RETURNS boolean
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_found boolean;
+BEGIN
+    EXECUTE format('SELECT EXISTS (SELECT FROM consign.needed($1, $2, $3) n (id) JOIN consign.message m ON m.id = n.id AND m.id >= $1 AND m.id < $2
+                                       WHERE NOT EXISTS (SELECT FROM consign.%I s WHERE s.id = n.id))', 'message_' || p_departure.number)
+        INTO v_found USING p_departure.first, p_departure.until, p_departure.cutoffs;
+    RETURN v_found;
+END $$;
+REVOKE ALL ON FUNCTION consign.is_needed(consign.departure) FROM PUBLIC;
 
 -- Takes the next step of a departure: detaches its ranges, lets apps follow, drops them.
 CREATE FUNCTION consign.depart(p_token uuid, p_departure bigint, OUT refusal text, OUT removed bigint, OUT is_over boolean)
@@ -444,18 +527,18 @@ BEGIN
     is_over := false;
     BEGIN
         SELECT * INTO v_departure FROM consign.departure d WHERE d.id = p_departure FOR UPDATE;
-        IF NOT FOUND THEN
+        IF NOT FOUND OR v_departure.state = 'stopped' THEN
             refusal := 'changed';
         ELSIF v_departure.state = 'over' THEN
             is_over := true;
-        ELSIF v_departure.state = 'open' AND v_departure.must_archive THEN
+        ELSIF v_departure.state = 'copying' OR v_departure.state = 'open' AND v_departure.must_archive THEN
             refusal := 'not_archived';
         ELSIF v_departure.state <> 'leaving' THEN
-            IF consign.detach_ranges(v_departure) THEN
+            IF NOT consign.is_needed(v_departure) AND consign.detach_ranges(v_departure) THEN
                 removed := v_departure.messages;
             ELSE
                 refusal := 'changed';
-                DELETE FROM consign.departure d WHERE d.id = v_departure.id;
+                UPDATE consign.departure d SET state = 'stopped' WHERE d.id = v_departure.id;
             END IF;
         ELSE
             -- Apps delete their rows first, some in each call.
@@ -463,8 +546,8 @@ BEGIN
                 SELECT q.name, q.hooks->>'departed' AS function FROM consign.queue q
                     WHERE q.hooks ? 'departed' AND v_departure.counts ? q.name ORDER BY q.name
             LOOP
-                EXECUTE format('SELECT %s($1, $2, $3, $4, $5)', v_hook.function) INTO v_count
-                    USING v_hook.name, v_departure.first, v_departure.until, v_departure.stay_ids, v_limit;
+                EXECUTE format('SELECT %s($1, $2, $3, $4)', v_hook.function) INTO v_count
+                    USING v_hook.name, v_departure.first, v_departure.until, v_limit;
                 IF v_count >= v_limit THEN
                     RETURN;
                 END IF;
@@ -474,7 +557,7 @@ BEGIN
                     EXECUTE format('DROP TABLE IF EXISTS consign.%I', v_parent || '_' || v_number);
                 END LOOP;
             END LOOP;
-            UPDATE consign.departure d SET state = 'over', stay_ids = '{}' WHERE d.id = v_departure.id;
+            UPDATE consign.departure d SET state = 'over' WHERE d.id = v_departure.id;
             is_over := true;
         END IF;
     EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
@@ -483,12 +566,14 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.depart(uuid, bigint) FROM PUBLIC;
 
--- Deletes up to p_limit keys of messages that have left, where their queue keeps keys no longer.
+-- Deletes up to p_limit keys of messages that have left, where their queue keeps keys no longer. Messages leave from ranges
+-- that are replaced, so keys of later ones are not looked at.
 CREATE FUNCTION consign.forget_keys(p_token uuid, p_limit int, OUT refusal text, OUT forgotten bigint)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_gone record;
+    v_until CONSTANT bigint := (SELECT max(r.until) FROM consign.range r WHERE r.is_rest);
+    v_gone  record;
 BEGIN
     PERFORM consign.require_read_committed();
     IF NOT consign.maintains(p_token) THEN
@@ -498,7 +583,7 @@ BEGIN
     forgotten := 0;
     FOR v_gone IN WITH past AS (
         SELECT k.queue, k.key FROM consign.queue q
-            JOIN consign.message_key k ON k.queue = q.name
+            JOIN consign.message_key k ON k.queue = q.name AND k.message_id < v_until
                 AND k.at <= consign.clock() - interval '1 millisecond' * (q.policy->>'keep_keys_ms')::bigint
             WHERE NOT EXISTS (SELECT FROM consign.message m WHERE m.id = k.message_id)
             LIMIT p_limit),

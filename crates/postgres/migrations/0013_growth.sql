@@ -11,6 +11,18 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.count_range(bigint, bigint) FROM PUBLIC;
 
+-- How many messages may leave now, by queue. Of a large range that was looked at, as many as then.
+CREATE FUNCTION consign.may_leave() RETURNS TABLE (queue text, messages bigint)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    WITH now AS MATERIALIZED (SELECT n AS at, consign.cutoffs(n, false) AS cutoffs FROM consign.clock() n)
+    SELECT e.key, sum(e.value::bigint)::bigint
+        FROM now CROSS JOIN consign.range r
+        CROSS JOIN LATERAL jsonb_each_text(CASE WHEN consign.is_looked_at(r.look_at, now.at) THEN r.may_leave
+                                                ELSE consign.look_at_range(r, now.cutoffs) END) e
+        GROUP BY e.key $$;
+REVOKE ALL ON FUNCTION consign.may_leave() FROM PUBLIC;
+
 -- What every queue holds and had. Its totals never go backwards: closed ranges were counted once, what has left is counted in
 -- `departed`. Every message is in one place, so what is in no other is delivered. A caller locks consign.message first: a
 -- range that is replaced meanwhile would be seen as it was, and its messages as they are.

@@ -23,7 +23,6 @@ BEGIN
     IF cardinality(p_ids) > 1000 THEN
         RAISE EXCEPTION 'ids: at most 1000 in one call, not %', cardinality(p_ids) USING ERRCODE = 'CN006';
     END IF;
-    PERFORM consign.stop_departure(p_ids);
     -- In the order of put_back and record_late, or they could wait for each other.
     FOR v_message IN
         SELECT m.* FROM consign.message m WHERE m.id = ANY (p_ids) AND m.id BETWEEN consign.least_id(p_ids) AND consign.greatest_id(p_ids)

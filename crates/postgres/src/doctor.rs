@@ -13,6 +13,7 @@ const CHECKS: &[(&str, &str)] = &[
     ("batches", include_str!("../sql/doctor_batches.sql")),
     ("heads", include_str!("../sql/doctor_heads.sql")),
     ("guards", include_str!("../sql/doctor_guards.sql")),
+    ("ranges", include_str!("../sql/doctor_ranges.sql")),
     ("erasures", include_str!("../sql/doctor_erasures.sql")),
     ("hooks", include_str!("../sql/doctor_hooks.sql")),
 ];

@@ -1,18 +1,12 @@
 //! What the maintenance has recorded about the growth of the database.
 
-use consign_kernel::{FullRange, Growth, MessageId, PassRecord, Result, Sample, bases};
+use consign_kernel::{Growth, PassRecord, Result, Sample, bases};
 use sqlx::postgres::PgRow;
 
 use crate::{PostgresStore, pools::Use, rows};
 
-/// As many messages of a range may stay; the same is in `consign.begin_departure`.
-const STAY_MAX: u64 = 1_000;
-
 const PASSES: &str = "SELECT pass_at, pass_end, pass_since, passes FROM consign.maintenance
                           WHERE pass_end IS NOT NULL";
-const FULL_RANGES: &str =
-    "SELECT greatest(first, 1) AS first, until - 1 AS last, stay FROM consign.range
-                               WHERE stay IS NOT NULL ORDER BY first";
 
 pub(crate) async fn read(store: &PostgresStore) -> Result<Growth> {
     let pass = rows_of(store, PASSES).await?;
@@ -20,13 +14,11 @@ pub(crate) async fn read(store: &PostgresStore) -> Result<Growth> {
     let samples: Vec<Sample> = samples.iter().map(sample).collect::<Result<_>>()?;
     let newest = samples.last();
     let [day, week] = newest.map_or([None, None], |newest| bases(samples.iter(), newest.at));
-    let full_ranges = rows_of(store, FULL_RANGES).await?;
     Ok(Growth {
         pass: pass.first().map(pass_record).transpose()?,
         now: newest.cloned(),
         day: day.cloned(),
         week: week.cloned(),
-        full_ranges: full_ranges.iter().map(full_range).collect::<Result<_>>()?,
     })
 }
 
@@ -49,14 +41,5 @@ fn pass_record(row: &PgRow) -> Result<PassRecord> {
         end: rows::column(row, "pass_end")?,
         since: rows::time(row, "pass_since")?,
         passes: rows::count(row, "passes")?,
-    })
-}
-
-fn full_range(row: &PgRow) -> Result<FullRange> {
-    Ok(FullRange {
-        first: MessageId(rows::column(row, "first")?),
-        last: MessageId(rows::column(row, "last")?),
-        stay: rows::count(row, "stay")?,
-        stay_max: STAY_MAX,
     })
 }

@@ -1,6 +1,9 @@
 //! How history leaves: ranges are prepared, emptied and dropped.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use consign_kernel::{
@@ -18,6 +21,9 @@ use crate::{
     read::{attempt, audit_entry, dead_letter, late},
     rows,
 };
+
+/// A call of `begin_departure` copies pages for so long; the caller renews its lease in between.
+const COPY_TURN: Duration = Duration::from_secs(5);
 
 #[async_trait]
 impl Retain for PostgresStore {
@@ -58,16 +64,17 @@ impl Retain for PostgresStore {
         token: Token,
         cause: DepartureCause,
     ) -> Result<Step<Option<Departure>>> {
-        let statement = sqlx::query(
-            "SELECT b.refusal, (b.departure).*, cardinality((b.departure).stay_ids)::bigint AS stay
-                 FROM consign.begin_departure($1, $2) b",
-        )
-        .bind(token.0)
-        .bind(cause == DepartureCause::Size);
-        let rows = self
-            .fetch_as(Use::Report, "begin a departure", statement)
-            .await?;
-        step(rows::only(&rows)?, departure)
+        let started = Instant::now();
+        loop {
+            let begun = self.begin_or_copy(token, cause).await?;
+            let is_copying = matches!(
+                &begun,
+                Step::Done(Some(departure)) if departure.state == DepartureState::Copying
+            );
+            if !is_copying || started.elapsed() >= COPY_TURN {
+                return Ok(begun);
+            }
+        }
     }
 
     async fn departing(
@@ -160,6 +167,22 @@ impl Retain for PostgresStore {
 }
 
 impl PostgresStore {
+    /// One step of a beginning departure: each is a transaction.
+    async fn begin_or_copy(
+        &self,
+        token: Token,
+        cause: DepartureCause,
+    ) -> Result<Step<Option<Departure>>> {
+        let statement =
+            sqlx::query("SELECT b.refusal, (b.departure).* FROM consign.begin_departure($1, $2) b")
+                .bind(token.0)
+                .bind(cause == DepartureCause::Size);
+        let rows = self
+            .fetch_as(Use::Report, "begin a departure", statement)
+            .await?;
+        step(rows::only(&rows)?, departure)
+    }
+
     /// Messages that leave with everything recorded about them, by id.
     async fn records(&self, ids: &[i64]) -> Result<Vec<Record>> {
         let mut records = BTreeMap::new();

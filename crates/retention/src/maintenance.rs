@@ -26,9 +26,13 @@ use crate::{
 const LEASE_TTL: Duration = Duration::from_secs(60);
 /// What is left of the lease when a pass ends.
 const LEASE_END: Duration = Duration::from_millis(1);
-/// A step that meets a lock is repeated this often: whoever holds the lock may be done soon.
-const LOCKED_TRIES: u32 = 40;
-const LOCKED_PAUSE: Duration = Duration::from_millis(250);
+/// A step that meets a lock is repeated after each of these pauses. They grow: who holds the lock may be done
+/// soon, and each try makes everyone else wait.
+const LOCKED_PAUSES: [Duration; 3] = [
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+];
 /// How a pass that failed is recorded.
 const FAILED: &str = "failed";
 /// Passes that end alike are recorded no more often: a sample counts messages.
@@ -187,12 +191,20 @@ impl Maintenance {
         cause: DepartureCause,
         pass: &mut Pass,
     ) -> Result<Flow<bool>> {
-        let begun = self
-            .unlocked(token, || self.store.begin_departure(token, cause))
-            .await?;
-        let Some(departure) = done!(begun) else {
-            return Ok(ControlFlow::Continue(false));
+        let departure = loop {
+            let begun = self
+                .unlocked(token, || self.store.begin_departure(token, cause))
+                .await?;
+            match done!(begun) {
+                None => return Ok(ControlFlow::Continue(false)),
+                Some(departure) if departure.state == DepartureState::Copying => {
+                    kill_at("departure_copying");
+                    done!(self.renew(token).await?);
+                }
+                Some(departure) => break departure,
+            }
         };
+        kill_at("departure_begun");
         done!(self.take_out(token, &departure, pass).await?);
         pass.departures += 1;
         Ok(ControlFlow::Continue(true))
@@ -322,12 +334,12 @@ impl Maintenance {
     where
         F: Future<Output = consign_kernel::Result<Step<T>>>,
     {
-        for _ in 1..LOCKED_TRIES {
+        for pause in LOCKED_PAUSES {
             match taken(step().await?) {
                 ControlFlow::Break(End::Refused(Refusal::Locked)) => {}
                 flow => return Ok(flow),
             }
-            sleep(LOCKED_PAUSE).await;
+            sleep(pause).await;
             done!(self.renew(token).await?);
         }
         Ok(taken(step().await?))

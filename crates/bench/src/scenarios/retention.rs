@@ -9,7 +9,9 @@ mod traffic;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use consign_kernel::{Departure, DepartureCause, Progress, Refusal, Step, Store, Token};
+use consign_kernel::{
+    Departure, DepartureCause, DepartureState, Progress, Refusal, Step, Store, Token,
+};
 
 use super::{Answer, Plan};
 use crate::scratch::Scratch;
@@ -38,9 +40,13 @@ async fn lease(store: &dyn Store) -> Result<Token> {
 
 /// The next departure, if messages may leave.
 async fn begin(store: &dyn Store, token: Token) -> Result<Option<Departure>> {
-    match store.begin_departure(token, DepartureCause::Age).await? {
-        Step::Done(departure) => Ok(departure),
-        Step::Refused(refusal) => bail!("a departure was refused: {refusal:?}"),
+    loop {
+        match store.begin_departure(token, DepartureCause::Age).await? {
+            Step::Done(Some(departure)) if departure.state == DepartureState::Copying => {}
+            Step::Done(departure) => return Ok(departure),
+            Step::Refused(Refusal::Locked) => tokio::time::sleep(LOCKED_PAUSE).await,
+            Step::Refused(refusal) => bail!("a departure was refused: {refusal:?}"),
+        }
     }
 }
 

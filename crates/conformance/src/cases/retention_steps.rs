@@ -28,7 +28,7 @@ async fn departing(stage: &Stage<'_>, id: DepartureId) -> Vec<Record> {
 }
 
 /// The record of a message as the other reads show it.
-async fn record(stage: &Stage<'_>, id: MessageId) -> Record {
+pub(super) async fn record(stage: &Stage<'_>, id: MessageId) -> Record {
     let explanation = stage.explain(id).await;
     let dead = stage.store.dead(&Filter::default(), None, 100).await;
     let dead = dead.expect("dead answers").items;

@@ -8,8 +8,8 @@ use metrics::{counter, gauge};
 
 use super::{
     metrics::{
-        DATABASE_BYTES, DATABASE_GROWTH_BYTES_PER_DAY, DATABASE_ROOM_BYTES, FULL_RANGES,
-        HISTORY_BYTES, HISTORY_BYTES_PER_DAY, HISTORY_MESSAGES, HISTORY_MESSAGES_PER_DAY,
+        DATABASE_BYTES, DATABASE_GROWTH_BYTES_PER_DAY, DATABASE_ROOM_BYTES, HISTORY_BYTES,
+        HISTORY_BYTES_PER_DAY, HISTORY_MESSAGES, HISTORY_MESSAGES_PER_DAY,
         HISTORY_OLDEST_AGE_SECONDS, MESSAGES_TOTAL, STUCK_PASSES,
     },
     sampler::ALL_QUEUES,
@@ -36,7 +36,6 @@ impl GrowthGauges {
     pub(super) fn show(&mut self, growth: &Growth) {
         let stuck = growth.pass.as_ref().filter(|pass| pass.end != "done");
         gauge!(STUCK_PASSES).set(stuck.map_or(0.0, |pass| pass.passes as f64));
-        gauge!(FULL_RANGES).set(growth.full_ranges.len() as f64);
         let Some(sample) = &growth.now else {
             return;
         };

@@ -39,8 +39,6 @@ pub(crate) const HISTORY_BYTES_PER_DAY: &str = "consign_history_bytes_per_day";
 pub(crate) const MESSAGES_TOTAL: &str = "consign_messages_total";
 /// Passes of the maintenance in a row that ended for the same reason before everything had left.
 pub(crate) const STUCK_PASSES: &str = "consign_retention_stuck_passes";
-/// Ranges that cannot be emptied because too many of their messages stay.
-pub(crate) const FULL_RANGES: &str = "consign_retention_full_ranges";
 
 /// From a fast database to a delivery that takes its whole timeout.
 const SECONDS: &[f64] = &[
@@ -143,10 +141,5 @@ fn describe_growth() {
         STUCK_PASSES,
         Unit::Count,
         "Passes of the maintenance in a row that ended for the same reason before everything had left."
-    );
-    describe_gauge!(
-        FULL_RANGES,
-        Unit::Count,
-        "Ranges that cannot be emptied because too many of their messages stay."
     );
 }

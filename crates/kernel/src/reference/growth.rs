@@ -131,7 +131,6 @@ impl Reference {
             now: newest.cloned(),
             day: day.cloned(),
             week: week.cloned(),
-            full_ranges: Vec::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Hooks of a user's own queue: a function in SQL changes the user's rows in the engine's transaction.
 
 use consign_conformance::stage::{Maintenance, done};
-use consign_kernel::{Claim, NewMessage, Outcome, Report, prelude::*};
+use consign_kernel::{Claim, NewMessage, Outcome, Refusal, Report, Step, prelude::*};
 use consign_testkit::TestDatabase;
 use serde_json::json;
 use sqlx::{Connection, PgConnection, Row};
@@ -151,12 +151,13 @@ const RETAIN: &str = "
 CREATE TABLE shop.mail (message_id bigint PRIMARY KEY);
 CREATE FUNCTION shop.needed(text, bigint, bigint, timestamptz) RETURNS SETOF bigint
     LANGUAGE sql AS $$ SELECT 1::bigint WHERE 1 >= $2 AND 1 < $3 $$;
-CREATE FUNCTION shop.departed(text, bigint, bigint, bigint[], int) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION shop.departed(text, bigint, bigint, int) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE v_count bigint;
 BEGIN
     DELETE FROM shop.mail m WHERE m.message_id = ANY (ARRAY(
         SELECT o.message_id FROM shop.mail o
-            WHERE o.message_id >= $2 AND o.message_id < $3 AND NOT o.message_id = ANY ($4) ORDER BY 1 LIMIT $5));
+            WHERE o.message_id >= $2 AND o.message_id < $3
+                AND NOT EXISTS (SELECT FROM consign.message c WHERE c.id = o.message_id) ORDER BY 1 LIMIT $4));
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $$;
@@ -207,6 +208,36 @@ async fn rows_of_an_app_leave_after_their_messages() {
     assert_eq!(last, ("forgotten".to_owned(), vec![2, 3], None));
 }
 
+/// An app that needs a message since the departure began keeps it.
+#[tokio::test]
+async fn a_message_that_is_needed_meanwhile_stays() {
+    let database = shop().await;
+    execute(database.url(), RETAIN).await;
+    let store = connect(&database).await;
+    store.enqueue(&[mail("a"), mail("b")]).await.unwrap();
+    let claim = Claim::new("mail".parse().unwrap(), "w", 10);
+    let lease = store.claim(&claim).await.unwrap().unwrap();
+    let ids: Vec<_> = lease.messages.iter().map(|c| c.message.id).collect();
+    let reports: Vec<_> = ids.iter().copied().map(Report::delivered).collect();
+    store.settle(lease.token, &reports).await.unwrap();
+    let store: std::sync::Arc<dyn consign_kernel::Store> = std::sync::Arc::new(store);
+    let maintenance = Maintenance::lease(&store).await;
+    let departure = maintenance.begin_of(1).await;
+    execute(
+        database.url(),
+        "CREATE OR REPLACE FUNCTION shop.needed(text, bigint, bigint, timestamptz) RETURNS SETOF bigint
+             LANGUAGE sql AS $$ SELECT m.id FROM consign.message m WHERE m.id >= $2 AND m.id < $3 $$",
+    )
+    .await;
+    let step = maintenance.step(&departure).await;
+    assert_eq!(step, Step::Refused(Refusal::Changed));
+    assert_eq!(maintenance.begin().await, None);
+    for id in ids {
+        assert!(store.explain(id).await.unwrap().is_some(), "{id}");
+    }
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
 /// A hook that fails leaves the departure where it is; without it the next step goes on.
 #[tokio::test]
 async fn a_departure_waits_for_a_hook_that_fails() {
@@ -214,7 +245,7 @@ async fn a_departure_waits_for_a_hook_that_fails() {
     execute(database.url(), RETAIN).await;
     execute(
         database.url(),
-        "CREATE OR REPLACE FUNCTION shop.departed(text, bigint, bigint, bigint[], int) RETURNS bigint
+        "CREATE OR REPLACE FUNCTION shop.departed(text, bigint, bigint, int) RETURNS bigint
              LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the shop is closed'; END $$",
     )
     .await;

@@ -8,6 +8,7 @@
 mod advice;
 mod attack;
 mod conformance;
+mod copies;
 mod crash;
 mod doctor;
 mod erase;

@@ -255,7 +255,7 @@ async fn a_held_snapshot_delays_a_departure() {
     assert_eq!(leave(&store, token).await, 2);
 }
 
-/// What stayed leaves when a tenth of it may, or an hour after the last replacement: not one by one.
+/// What stayed leaves when a tenth of it may, or a day after the last replacement: not one by one.
 #[tokio::test]
 async fn what_stayed_leaves_together() {
     let (database, store, _) = delivered(2).await;
@@ -277,13 +277,13 @@ async fn what_stayed_leaves_together() {
     deliver_one().await;
     assert_eq!(leave(&store, token).await, 0, "one of eighteen");
     let mut owner = PgConnection::connect(database.url()).await.unwrap();
-    let hour = "UPDATE consign.range SET created_at = created_at - interval '1 hour'";
-    assert_eq!(sqlstate(&mut owner, hour).await, None);
-    assert_eq!(leave(&store, token).await, 1, "after an hour");
+    let day = "UPDATE consign.range SET closed_at = closed_at - interval '1 day'";
+    assert_eq!(sqlstate(&mut owner, day).await, None);
+    assert_eq!(leave(&store, token).await, 1, "after a day");
     assert_eq!(store.doctor().await.unwrap(), []);
 }
 
-/// A requeue that is under way when a departure begins does not see it; the message stays all the same.
+/// A requeue that is under way when a departure begins cannot stop it: it is waited for, and its message stays.
 #[tokio::test]
 async fn a_requeue_under_way_at_the_beginning_keeps_its_message() {
     let (database, store, ids) = delivered(2).await;
@@ -303,20 +303,17 @@ async fn a_requeue_under_way_at_the_beginning_keeps_its_message() {
         .execute(&mut operator)
         .await
         .unwrap();
-    let Step::Done(Some(departure)) = store
-        .begin_departure(token, DepartureCause::Age)
-        .await
-        .unwrap()
-    else {
-        panic!("nothing leaves");
-    };
-    assert_eq!(departure.messages, 3, "the requeue is not visible");
+    let begin = || store.begin_departure(token, DepartureCause::Age);
+    let begun = begin().await.unwrap();
+    assert_eq!(begun, Step::Refused(Refusal::Locked), "it is waited for");
     sqlx::raw_sql("COMMIT")
         .execute(&mut operator)
         .await
         .unwrap();
-    let step = store.depart(token, departure.id).await.unwrap();
-    assert_eq!(step, Step::Refused(Refusal::Changed));
+    let Step::Done(Some(departure)) = begin().await.unwrap() else {
+        panic!("nothing leaves");
+    };
+    assert_eq!((departure.messages, departure.stay), (2, 1));
     assert_eq!(store.doctor().await.unwrap(), []);
     assert_eq!(leave(&store, token).await, 2);
     assert!(store.explain(dead).await.unwrap().is_some(), "it is ready");
@@ -336,19 +333,12 @@ async fn an_audit_entry_under_way_at_the_beginning_is_not_lost() {
         .execute(&mut operator)
         .await
         .unwrap();
-    let Step::Done(Some(departure)) = store
-        .begin_departure(token, DepartureCause::Age)
-        .await
-        .unwrap()
-    else {
-        panic!("nothing leaves");
-    };
+    let begun = store.begin_departure(token, DepartureCause::Age).await;
+    assert_eq!(begun.unwrap(), Step::Refused(Refusal::Locked));
     sqlx::raw_sql("COMMIT")
         .execute(&mut operator)
         .await
         .unwrap();
-    let step = store.depart(token, departure.id).await.unwrap();
-    assert_eq!(step, Step::Refused(Refusal::Changed));
     let Step::Done(Some(departure)) = store
         .begin_departure(token, DepartureCause::Age)
         .await

@@ -21,7 +21,6 @@ struct History {
     facts: Vec<(&'static str, String)>,
     /// Why the maintenance does not let messages leave.
     stuck: Option<String>,
-    full_ranges: Vec<String>,
     rows: Vec<Row>,
     is_cut: bool,
 }
@@ -69,7 +68,6 @@ pub(super) async fn show(
                 pass.end
             )
         }),
-        full_ranges: growth.full_ranges.iter().map(ToString::to_string).collect(),
         rows,
         is_cut,
     }))

@@ -91,7 +91,7 @@ impl Work<'_> {
             DepartureState::Open if row.departure.must_archive => {
                 Ok(Step::Refused(Refusal::NotArchived))
             }
-            DepartureState::Open | DepartureState::Archived => {
+            DepartureState::Copying | DepartureState::Open | DepartureState::Archived => {
                 self.start_leaving(&owner, &row).await
             }
             DepartureState::Leaving => self.remove_slices(&row, hold_max).await,

@@ -210,6 +210,5 @@ pub(super) async fn growth(connection: &mut SqliteConnection) -> Result<Growth> 
         now: newest.cloned(),
         day: day.cloned(),
         week: week.cloned(),
-        full_ranges: Vec::new(),
     })
 }

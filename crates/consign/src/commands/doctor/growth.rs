@@ -31,10 +31,6 @@ fn lines(growth: &Growth, address: &Address, size_max_bytes: Option<u64>) -> Vec
     let pass = growth.pass.as_ref();
     let stuck = pass.filter(|pass| pass.end != "done" && pass.passes >= PASSES_MIN);
     let mut lines: Vec<String> = stuck.map(stuck_line).into_iter().collect();
-    let full = growth.full_ranges.iter();
-    lines.extend(full.map(|range| {
-        format!("{range}: the range cannot leave; requeue or resolve what is dead or held in it")
-    }));
     lines.extend(full_line(growth, address, size_max_bytes));
     lines
 }
@@ -74,7 +70,7 @@ fn full_line(growth: &Growth, address: &Address, size_max_bytes: Option<u64>) ->
 
 #[cfg(test)]
 mod tests {
-    use consign_kernel::{DatabaseSize, FullRange, MessageId, Sample};
+    use consign_kernel::{DatabaseSize, Sample};
     use jiff::{SignedDuration, Timestamp};
 
     use super::*;
@@ -118,22 +114,6 @@ mod tests {
               retention.archive, or let messages leave without one: consign queues set NAME \
               --archive false"
             ]
-        );
-    }
-
-    #[test]
-    fn a_range_that_cannot_leave_is_a_hint() {
-        let mut growth = growth("done", 1, 10);
-        growth.full_ranges.push(FullRange {
-            first: MessageId(1),
-            last: MessageId(9),
-            stay: 1_204,
-            stay_max: 1_000,
-        });
-        let hints = hints(&growth);
-        assert!(
-            hints[0].starts_with("messages 1 to 9: 1204 of them stay, at most 1000 may"),
-            "{hints:?}"
         );
     }
 

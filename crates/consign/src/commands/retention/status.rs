@@ -79,7 +79,6 @@ pub(super) async fn status(context: &Context) -> Result<Exit, Failure> {
                 "room": room,
                 "full_in_seconds": full_in.map(|span| span.as_secs()),
             },
-            "full_ranges": growth.full_ranges,
             "pass": growth.pass,
         }))?;
         return Ok(Exit::Fine);
@@ -142,13 +141,10 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// What keeps the oldest message of each queue, and ranges that cannot be emptied.
+/// What keeps the oldest message of each queue.
 fn print_obstacles(out: Output, rows: &[Row], growth: &Growth) -> Result<(), Failure> {
     for obstacle in rows.iter().filter_map(|row| row.obstacle.as_ref()) {
         out.line(format_args!("oldest of {}: {obstacle}", obstacle.queue))?;
-    }
-    for range in &growth.full_ranges {
-        out.line(range)?;
     }
     if let Some(pass) = growth.pass.as_ref().filter(|pass| pass.end != "done") {
         let now = Timestamp::now();

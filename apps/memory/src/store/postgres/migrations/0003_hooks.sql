@@ -254,7 +254,7 @@ REVOKE ALL ON FUNCTION logbook.needed_memories(text, bigint, bigint, timestamptz
 SELECT consign.set_hook('memory', 'needed', 'logbook.needed_memories');
 
 -- Forgets up to p_limit requeues of memories that have left.
-CREATE FUNCTION logbook.depart_memories(p_queue text, p_first bigint, p_until bigint, p_stay bigint[], p_limit int) RETURNS bigint
+CREATE FUNCTION logbook.depart_memories(p_queue text, p_first bigint, p_until bigint, p_limit int) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -262,13 +262,14 @@ DECLARE
 BEGIN
     DELETE FROM logbook.requeued r USING (
             SELECT o.message_id FROM logbook.requeued o
-                WHERE o.message_id >= p_first AND o.message_id < p_until AND NOT o.message_id = ANY (p_stay)
+                WHERE o.message_id >= p_first AND o.message_id < p_until
+                    AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = o.message_id AND m.id >= p_first AND m.id < p_until)
                 ORDER BY o.message_id LIMIT p_limit) gone
         WHERE r.message_id = gone.message_id;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     RETURN v_count;
 END $$;
-REVOKE ALL ON FUNCTION logbook.depart_memories(text, bigint, bigint, bigint[], int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION logbook.depart_memories(text, bigint, bigint, int) FROM PUBLIC;
 SELECT consign.set_hook('memory', 'departed', 'logbook.depart_memories');
 
 -- Rows of the outbox have left below this number; NULL: none has.

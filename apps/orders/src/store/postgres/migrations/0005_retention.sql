@@ -12,7 +12,7 @@ REVOKE ALL ON FUNCTION consign.needed_orders(text, bigint, bigint, timestamptz) 
 SELECT consign.set_hook('orders', 'needed', 'consign.needed_orders');
 
 -- Forgets up to p_limit orders whose messages have left. A row whose time is not over lost its message in another way.
-CREATE FUNCTION consign.depart_orders(p_queue text, p_first bigint, p_until bigint, p_stay bigint[], p_limit int) RETURNS bigint
+CREATE FUNCTION consign.depart_orders(p_queue text, p_first bigint, p_until bigint, p_limit int) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -22,11 +22,12 @@ BEGIN
            coalesce(array_agg(o.key ORDER BY o.client, o.key), '{}') AS keys
         INTO v_gone
         FROM (SELECT l.client, l.idempotency_key AS key FROM consign.idempo_ledger l
-                  WHERE l.outbox_id >= p_first AND l.outbox_id < p_until AND NOT l.outbox_id = ANY (p_stay)
+                  WHERE l.outbox_id >= p_first AND l.outbox_id < p_until
+                      AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = l.outbox_id AND m.id >= p_first AND m.id < p_until)
                       AND l.expires_at <= consign.clock()
                   ORDER BY l.outbox_id LIMIT p_limit FOR UPDATE) o;
     PERFORM consign.forget_orders(v_gone.clients, v_gone.keys);
     RETURN cardinality(v_gone.keys);
 END $$;
-REVOKE ALL ON FUNCTION consign.depart_orders(text, bigint, bigint, bigint[], int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.depart_orders(text, bigint, bigint, int) FROM PUBLIC;
 SELECT consign.set_hook('orders', 'departed', 'consign.depart_orders');

@@ -115,7 +115,8 @@ CREATE VIEW consign.supervisor_outbox_status AS
     SELECT s.pending, s.due, s.scheduled, s.waiting, s.leased, s.expired, s.stuck, s.held, s.failed, s.dlq,
            (SELECT count(*) FROM consign.payment) - s.undispatched
                -- Those that failed and have left are on record by their keys.
-               - (SELECT count(*) FROM consign.message_key k WHERE k.queue = 'payments' AND k.died) AS dispatched,
+               - (SELECT count(*) FROM consign.message_key k WHERE k.queue = 'payments' AND k.died
+                      AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = k.message_id)) AS dispatched,
            s.attempts_1, s.attempts_2, s.attempts_3, s.attempts_4, s.attempts_5_plus, s.oldest_pending_at, s.oldest_pending_seconds,
            coalesce((SELECT r.count FROM recent r WHERE r.state = 'DISPATCHED'), 0) AS dispatched_last_hour,
            coalesce((SELECT r.count FROM recent r WHERE r.state = 'RETRYABLE'), 0) AS retryable_last_hour,
