@@ -4,6 +4,7 @@ mod doctor;
 mod evidence;
 mod failures;
 mod hangs;
+mod pruning;
 mod retention;
 mod roles;
 mod sql;

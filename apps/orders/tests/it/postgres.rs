@@ -6,6 +6,7 @@ mod conformance;
 mod doctor;
 mod harness;
 mod install;
+mod pruning;
 
 use consign_kernel::{By, Claim, MessageId, Outcome, QueuePolicy, Report, StateKind, prelude::*};
 use consign_orders::{FinalResult, Ledger as _, LedgerStatus, NewOrder, QUEUE};

@@ -10,6 +10,7 @@ mod import;
 mod order;
 mod plans;
 mod pools;
+mod pruning;
 mod race;
 mod repair;
 mod roles;

@@ -1,23 +1,14 @@
 //! Statements that know their ids read no other range.
 
-use consign_testkit::TestDatabase;
-use sqlx::{Connection as _, PgConnection};
+use consign_testkit::RangeSession;
 
-use crate::harness::{database, execute};
+use crate::harness::database;
 
 /// With 200 ranges and generic plans, no statement by ids reads a range other than theirs.
 #[tokio::test]
 async fn statements_by_ids_read_only_their_ranges() {
     let database = database().await;
-    execute(
-        database.url(),
-        "DO $$ DECLARE v_last consign.range; BEGIN FOR i IN 1 .. 198 LOOP
-             SELECT * INTO v_last FROM consign.range WHERE until = 9223372036854775807;
-             PERFORM consign.end_last_range(v_last, v_last.first + 1000);
-         END LOOP; END $$",
-    )
-    .await;
-    let mut session = Session::open(&database).await;
+    let mut session = RangeSession::open(database.url(), 200).await;
     let ten = "ARRAY(SELECT to_jsonb(n) FROM generate_series(1, 10) n)";
     let enqueue = format!("SELECT consign.enqueue_many('default', {ten})");
     session.run("enqueue", &enqueue).await;
@@ -50,10 +41,14 @@ async fn statements_by_ids_read_only_their_ranges() {
     operate(&mut session).await;
     lose(&mut session).await;
     read(&mut session).await;
+    redrive(&mut session).await;
+    order(&mut session).await;
+    purge(&mut session).await;
+    depart(&mut session).await;
 }
 
 /// What operators do to messages.
-async fn operate(session: &mut Session) {
+async fn operate(session: &mut RangeSession) {
     let dead = session
         .text("SELECT array_agg(message_id)::text FROM consign.dead")
         .await;
@@ -99,7 +94,7 @@ async fn operate(session: &mut Session) {
 }
 
 /// A lease that is lost, and what its owner reports afterwards.
-async fn lose(session: &mut Session) {
+async fn lose(session: &mut RangeSession) {
     session
         .run(
             "claim for a moment",
@@ -127,92 +122,163 @@ async fn lose(session: &mut Session) {
 }
 
 /// Everything recorded about messages.
-async fn read(session: &mut Session) {
+async fn read(session: &mut RangeSession) {
     let first = session
         .text("SELECT min(id)::text FROM consign.message")
         .await;
     session
         .run("state", &format!("SELECT consign.state_of({first})"))
         .await;
-    for (name, statement) in [
+    for (what, statement) in [
         ("explain", include_str!("../../sql/explain.sql")),
         ("history", include_str!("../../sql/history.sql")),
         ("late", include_str!("../../sql/late.sql")),
     ] {
-        let prepare = format!("PREPARE {name} AS {statement}");
-        session.execute(&prepare).await;
-        session
-            .run(name, &format!("EXECUTE {name} ({first})"))
-            .await;
+        session.run_prepared(what, statement, &first).await;
     }
     let audit = include_str!("../../sql/audit_of_message.sql");
+    let arguments = format!("9223372036854775807, 10, {first}");
     session
-        .execute(&format!("PREPARE audit_of_message AS {audit}"))
+        .run_prepared("audit of a message", audit, &arguments)
         .await;
-    let audit = format!("EXECUTE audit_of_message (9223372036854775807, 10, {first})");
-    session.run("audit of a message", &audit).await;
-    for (name, statement) in [
+    let ids = session
+        .text("SELECT quote_literal(array_agg(id)::text) FROM consign.message")
+        .await;
+    for (what, statement) in [
         ("messages", include_str!("../../sql/record_messages.sql")),
         ("attempts", include_str!("../../sql/record_attempts.sql")),
-        ("late_of_many", include_str!("../../sql/record_late.sql")),
-        ("audit_of_many", include_str!("../../sql/record_audit.sql")),
+        ("late of many", include_str!("../../sql/record_late.sql")),
+        ("audit of many", include_str!("../../sql/record_audit.sql")),
+        ("dead of many", include_str!("../../sql/record_dead.sql")),
+        (
+            "erasures of many",
+            include_str!("../../sql/record_erasures.sql"),
+        ),
     ] {
-        let prepare = format!("PREPARE {name} AS {statement}");
-        session.execute(&prepare).await;
-        session
-            .run(name, &format!("EXECUTE {name} ('{{1, 2, 3}}')"))
-            .await;
+        session.run_prepared(what, statement, &ids).await;
     }
 }
 
-/// A session with generic plans that sees which ranges its transactions read.
-struct Session {
-    connection: PgConnection,
+/// The dead messages of a queue return, step by step.
+async fn redrive(session: &mut RangeSession) {
+    let enqueue = "SELECT consign.enqueue_many('redriven', ARRAY['1', '2']::jsonb[])";
+    session
+        .execute("SELECT consign.put_queue('redriven', '{}', 'a', 'b')")
+        .await;
+    session.run("enqueue", enqueue).await;
+    settle_all(session, "redriven", "dead").await;
+    let start = "SELECT consign.start_redrive('a', 'b', 'redriven')";
+    session.run("start a redrive", start).await;
+    session
+        .run("step a redrive", "SELECT consign.step_redrive(1)")
+        .await;
+    let moved = session
+        .text("SELECT moved::text FROM consign.redrive")
+        .await;
+    assert_eq!(moved, "1");
+    settle_all(session, "redriven", "delivered").await;
 }
 
-impl Session {
-    async fn open(database: &TestDatabase) -> Self {
-        let mut session = Self {
-            connection: PgConnection::connect(database.url()).await.unwrap(),
-        };
-        session
-            .execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off")
-            .await;
-        session
+/// Groups in order: a message waits behind the head, is promoted, held, resolved, and dies.
+async fn order(session: &mut RangeSession) {
+    session
+        .execute("SELECT consign.put_queue('ordered', '{\"ordered\": true}', 'a', 'b')")
+        .await;
+    let grouped =
+        "SELECT consign.enqueue_many('ordered', ARRAY['1', '2', '3', '4', '5']::jsonb[], NULL,
+                                               ARRAY['g', 'g', 'g', 'g', 'h'])";
+    session.run("enqueue in groups", grouped).await;
+    for outcome in ["delivered", "dead"] {
+        settle_all(session, "ordered", outcome).await;
     }
+    let head = session
+        .text("SELECT message_id::text FROM consign.group_head WHERE \"group\" = 'g'")
+        .await;
+    let resolve = format!("SELECT consign.resolve('{{{head}}}', 'delivered', 'a', 'b')");
+    let hold = format!("SELECT consign.hold('{{{head}}}', 'a', 'b')");
+    let requeue = format!("SELECT consign.requeue('{{{head}}}', 'a', 'b')");
+    for (what, sql) in [
+        ("requeue a head", requeue),
+        ("hold a head", hold),
+        ("resolve a head", resolve),
+    ] {
+        session.run(what, &sql).await;
+    }
+    let waiting = session
+        .text("SELECT message_id::text FROM consign.waiting WHERE queue = 'ordered' LIMIT 1")
+        .await;
+    for action in ["hold", "unhold"] {
+        let sql = format!("SELECT consign.{action}('{{{waiting}}}', 'a', 'b')");
+        session.run(&format!("{action} what waits"), &sql).await;
+    }
+    let unordered = "SELECT consign.put_queue('ordered', '{\"ordered\": false}', 'a', 'b')";
+    for _ in 0..2 {
+        settle_all(session, "ordered", "delivered").await;
+    }
+    session.run("end the order", unordered).await;
+    let ordered = "SELECT consign.put_queue('ordered', '{\"ordered\": true}', 'a', 'b')";
+    session.run("begin the order", ordered).await;
+}
 
-    async fn execute(&mut self, sql: &str) {
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()))
-            .execute(&mut self.connection)
-            .await
-            .unwrap();
-    }
+/// Settles what may be claimed of a queue.
+async fn settle_all(session: &mut RangeSession, queue: &str, outcome: &str) {
+    let claim = format!("SELECT consign.claim('{queue}', 'w', 10)");
+    session.run(&format!("claim from {queue}"), &claim).await;
+    let lease = format!(
+        "SELECT quote_literal(token) || ', ' || quote_literal(ids::text) || ', array_fill(''{outcome}''::text, ARRAY[' || cardinality(ids) || '])'
+             FROM consign.lease WHERE queue = '{queue}'"
+    );
+    let lease = session.text(&lease).await;
+    let settle = format!("SELECT consign.settle({lease})");
+    session
+        .run(&format!("settle {queue} as {outcome}"), &settle)
+        .await;
+}
 
-    async fn text(&mut self, sql: &'static str) -> String {
-        sqlx::query_scalar(sql)
-            .fetch_one(&mut self.connection)
-            .await
-            .unwrap()
-    }
+/// An app removes messages.
+async fn purge(session: &mut RangeSession) {
+    let dead = session
+        .text("SELECT array_agg(message_id)::text FROM (SELECT message_id FROM consign.dead LIMIT 2) d")
+        .await;
+    let purge =
+        format!("SELECT consign.purge_messages('default', '{dead}', 'a', 'b', consign.clock())");
+    session.run("purge", &purge).await;
+}
 
-    /// Runs a statement in a transaction, and fails if it read a range other than the first, or than
-    /// the audit entries about no message.
-    async fn run(&mut self, what: &str, sql: &str) {
-        self.execute("BEGIN").await;
-        self.execute(sql).await;
-        let read: Vec<String> = sqlx::query_scalar(
-            "SELECT s.relname::text FROM pg_stat_xact_user_tables s JOIN pg_inherits i ON i.inhrelid = s.relid
-                 WHERE s.schemaname = 'consign' AND s.relname !~ '_[01]$' AND coalesce(s.idx_scan, 0) + s.seq_scan > 0",
-        )
-        .fetch_all(&mut self.connection)
-        .await
-        .unwrap();
-        self.execute("COMMIT").await;
-        assert!(
-            read.is_empty(),
-            "{what} reads {} ranges: {:?}",
-            read.len(),
-            &read[..read.len().min(4)]
-        );
-    }
+/// Messages that leave: the steps before their range is replaced.
+async fn depart(session: &mut RangeSession) {
+    let keep = "{\"keep_ms\": 0, \"keep_dead_ms\": 0}";
+    session
+        .execute(&format!(
+            "SELECT consign.put_queue('default', '{keep}', 'a', 'b')"
+        ))
+        .await;
+    let token = session
+        .text("SELECT quote_literal(consign.lease_maintenance('w', NULL, '1 hour'))")
+        .await;
+    session
+        .execute(&format!(
+            "SELECT consign.prepare_ranges({token}, 1000, '0')"
+        ))
+        .await;
+    let begin = format!("SELECT consign.begin_departure({token})");
+    session.run("begin a departure", &begin).await;
+    session.run("continue a departure", &begin).await;
+    let id = session
+        .text("SELECT id::text FROM consign.departure WHERE messages > 0")
+        .await;
+    let departing = "SELECT consign.departing($1, $2, $3)";
+    let arguments = format!("{id}, -9223372036854775808, 1000");
+    session
+        .run_prepared("read what departs", departing, &arguments)
+        .await;
+    let record = format!("SELECT consign.record_archive({token}, {id}, 'archive')");
+    session.run("record an archive", &record).await;
+    let due = include_str!("../../sql/due_erasures.sql");
+    session.run_prepared("due erasures", due, "10").await;
+    let changed =
+        "SELECT array_agg(message_id)::text FROM (SELECT message_id FROM consign.dead LIMIT 1) d";
+    let changed = session.text(changed).await;
+    let requeue = format!("SELECT consign.requeue('{changed}', 'a', 'b')");
+    session.run("end a departure by a requeue", &requeue).await;
 }

@@ -1,5 +1,4 @@
-//! Ranges: append-only for every role, and left by
-//! messages past their time whatever else is under way.
+//! Ranges that messages past their time leave, whatever else is under way.
 
 use std::time::Duration;
 
@@ -12,12 +11,7 @@ use consign_testkit::TestDatabase;
 use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 
-use crate::{
-    advice::Login,
-    harness::{connect, database, execute},
-};
-
-const PARENTS: [&str; 4] = ["message", "attempt", "late", "audit"];
+use crate::harness::{connect, database, execute};
 
 pub(crate) fn by() -> By {
     By::new("test", "test")
@@ -102,106 +96,6 @@ pub(crate) async fn sqlstate(connection: &mut PgConnection, sql: &str) -> Option
     let error = done.err()?;
     let code = error.as_database_error().and_then(|error| error.code());
     code.map(String::from)
-}
-
-#[tokio::test]
-async fn no_role_changes_a_range() {
-    let (database, store, _) = delivered(3).await;
-    let token = token(&store).await;
-    close_range(&store, token).await;
-    deliver(&store, 3).await;
-    let children: Vec<String> = {
-        let mut connection = PgConnection::connect(database.url()).await.unwrap();
-        let sql = "SELECT i.inhrelid::regclass::text FROM pg_inherits i
-                       WHERE i.inhparent IN ('consign.message'::regclass, 'consign.attempt'::regclass, 'consign.late'::regclass,
-                                             'consign.audit'::regclass)";
-        sqlx::query_scalar(sql)
-            .fetch_all(&mut connection)
-            .await
-            .unwrap()
-    };
-    assert!(children.len() >= 13, "{children:?}");
-    let roles = [
-        "consign_producer",
-        "consign_worker",
-        "consign_operator",
-        "consign_auditor",
-    ];
-    for role in roles {
-        let login = Login::create(&database).await;
-        login.grant(role).await;
-        let mut connection = PgConnection::connect(&login.url()).await.unwrap();
-        for child in &children {
-            let column = if child.contains("message") {
-                "id"
-            } else {
-                "message_id"
-            };
-            for attack in [
-                format!("DELETE FROM {child}"),
-                format!("UPDATE {child} SET {column} = {column}"),
-                format!("TRUNCATE {child}"),
-                format!("INSERT INTO {child} SELECT * FROM {child}"),
-                format!("DROP TABLE {child}"),
-                format!("ALTER TABLE {child} DISABLE TRIGGER ALL"),
-                format!("SELECT count(*) FROM {child}"),
-            ] {
-                let done = sqlx::query(sqlx::AssertSqlSafe(attack.clone()))
-                    .execute(&mut connection)
-                    .await;
-                let state = done.map(|_| ()).unwrap_err();
-                let code = state.as_database_error().and_then(|e| e.code());
-                assert_eq!(code.as_deref(), Some("42501"), "{role}: {attack}");
-            }
-        }
-        connection.close().await.unwrap();
-        login.remove().await;
-    }
-    // The owner, whose rights no grant limits, meets the triggers.
-    let mut owner = PgConnection::connect(database.url()).await.unwrap();
-    for child in &children {
-        for attack in [format!("DELETE FROM {child}"), format!("TRUNCATE {child}")] {
-            let done = sqlx::query(sqlx::AssertSqlSafe(attack.clone()))
-                .execute(&mut owner)
-                .await;
-            let error = done.map(|_| ()).unwrap_err();
-            let code = error.as_database_error().and_then(|e| e.code());
-            assert_eq!(code.as_deref(), Some("CN009"), "{attack}");
-        }
-    }
-    assert_eq!(store.doctor().await.unwrap(), []);
-}
-
-#[tokio::test]
-async fn a_range_without_its_trigger_is_named() {
-    let (database, store, _) = delivered(1).await;
-    let token = token(&store).await;
-    assert_eq!(leave(&store, token).await, 1);
-    for parent in PARENTS {
-        let child = format!(
-            "SELECT i.inhrelid::regclass::text FROM pg_inherits i
-                 WHERE i.inhparent = 'consign.{parent}'::regclass ORDER BY i.inhrelid DESC LIMIT 1"
-        );
-        let mut connection = PgConnection::connect(database.url()).await.unwrap();
-        let child: String = sqlx::query_scalar(sqlx::AssertSqlSafe(child))
-            .fetch_one(&mut connection)
-            .await
-            .unwrap();
-        let set = async |word: &str| {
-            let alter = format!("ALTER TABLE {child} {word} TRIGGER append_only");
-            let mut connection = PgConnection::connect(database.url()).await.unwrap();
-            sqlx::raw_sql(sqlx::AssertSqlSafe(alter))
-                .execute(&mut connection)
-                .await
-                .unwrap();
-        };
-        set("DISABLE").await;
-        let findings = store.doctor().await.unwrap();
-        let codes: Vec<_> = findings.iter().map(|f| f.code.as_str()).collect();
-        assert_eq!(codes, ["append_only_off"]);
-        assert!(findings[0].what.contains(&child), "{}", findings[0].what);
-        set("ENABLE").await;
-    }
 }
 
 /// A transaction that enqueued before the range was closed and commits afterwards loses nothing: the

@@ -436,6 +436,7 @@ DECLARE
     v_length interval := make_interval(secs => greatest($3, 0.001)::float8);
     v_lease  consign.lease;
     v_ids    bigint[] := '{}';
+    v_id     bigint;
 BEGIN
     IF coalesce($1, '') = '' OR octet_length($1) > 256 OR coalesce($2 NOT BETWEEN 0 AND 1000, true)
         OR coalesce($3 NOT BETWEEN 0 AND 86400, true)
@@ -455,8 +456,10 @@ BEGIN
             SELECT o.fence FROM logbook.claimed_for o WHERE NOT EXISTS (SELECT FROM consign.lease l WHERE l.fence = o.fence)
                 FOR UPDATE SKIP LOCKED) gone
         WHERE c.fence = gone.fence;
-    RETURN QUERY SELECT o.* FROM unnest(v_ids) WITH ORDINALITY AS u (id, ord) JOIN logbook.outbox_memory o ON o.outbox_id = u.id
-        ORDER BY u.ord;
+    -- One by one: a join with the view would read all ranges of messages.
+    FOREACH v_id IN ARRAY v_ids LOOP
+        RETURN QUERY SELECT o.* FROM logbook.outbox_memory o WHERE o.outbox_id = v_id;
+    END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION logbook.claim_outbox(text, int, numeric) FROM PUBLIC;
 
