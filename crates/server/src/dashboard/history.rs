@@ -82,8 +82,8 @@ fn facts(sample: &Sample, growth: &Growth) -> Vec<(&'static str, String)> {
     vec![
         ("Database", bytes(sample.size.bytes)),
         ("History", bytes(sample.size.history_bytes)),
-        ("A day, by the last 24 hours", per_day(Period::Day)),
-        ("A day, by the last 7 days", per_day(Period::Week)),
+        ("Per day, over the last 24 hours", per_day(Period::Day)),
+        ("Per day, over the last 7 days", per_day(Period::Week)),
     ]
 }
 

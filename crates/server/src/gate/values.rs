@@ -53,7 +53,7 @@ mod tests {
         assert!(check(list(VALUES_MAX).as_bytes()).is_ok());
         let refused = check(list(VALUES_MAX + 1).as_bytes()).unwrap_err();
         assert!(
-            refused.detail.contains("100000 values"),
+            refused.detail.contains("100001 values; maximum 100000"),
             "{}",
             refused.detail
         );

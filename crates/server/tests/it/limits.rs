@@ -87,7 +87,11 @@ async fn a_body_of_too_many_values_is_refused_and_a_payload_is_not() {
     *settle.body_mut() = reports.into();
     let refused = bench.call(settle).await;
     assert_eq!(refused.status, 413, "{path}: {}", refused.text);
-    assert!(refused.text.contains("100000 values"), "{}", refused.text);
+    assert!(
+        refused.text.contains("values; maximum 100000"),
+        "{}",
+        refused.text
+    );
     let mut request = request(Method::POST, PATH, Some(json!(0)));
     *request.body_mut() = format!("{{\"payload\": {many}}}").into();
     bench.call(request).await.is(202);

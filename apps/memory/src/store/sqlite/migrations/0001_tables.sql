@@ -342,4 +342,4 @@ SELECT t.id AS outbox_id,
            coalesce((SELECT max(at) FROM audit
                      WHERE message_id = t.id AND action IN ('requeue', 'hold', 'unhold')), 0))
            AS updated_at
-FROM memory AS t;
+FROM row_state AS t;
