@@ -140,6 +140,7 @@ impl Maintenance {
             ))
             .await?
         );
+        kill_at("ranges_prepared");
         while done!(
             self.next_departure(token, DepartureCause::Age, pass)
                 .await?
@@ -193,6 +194,7 @@ impl Maintenance {
         let Some(departure) = done!(begun) else {
             return Ok(ControlFlow::Continue(false));
         };
+        kill_at("departure_begun");
         done!(self.take_out(token, &departure, pass).await?);
         pass.departures += 1;
         Ok(ControlFlow::Continue(true))
@@ -231,7 +233,7 @@ impl Maintenance {
                 None => {}
             }
         }
-        loop {
+        for step in 1.. {
             let progress = self
                 .unlocked(token, || self.store.depart(token, departure.id))
                 .await?;
@@ -242,11 +244,13 @@ impl Maintenance {
                 // In PostgreSQL; SQLite has the same point between the messages and the app's rows.
                 kill_at("depart_unfollowed");
             }
+            kill_after_step(step);
             if progress.is_over {
-                return Ok(ControlFlow::Continue(()));
+                break;
             }
             done!(self.renew(token).await?);
         }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Writes the data file of a departure, reads it back, and compares it with the store.
@@ -286,7 +290,9 @@ impl Maintenance {
         }
         let file = &archived.manifest.file;
         let recorded = self.store.record_archive(token, departure.id, file);
-        Ok(taken(recorded.await?))
+        let recorded = taken(recorded.await?);
+        kill_at("archive_recorded");
+        Ok(recorded)
     }
 
     /// Erases in the archive what was erased in the store: the archive holds what a departure archived
@@ -331,6 +337,13 @@ impl Maintenance {
             done!(self.renew(token).await?);
         }
         Ok(taken(step().await?))
+    }
+}
+
+/// The failpoint after a step of a departure; its name is not made in a release build.
+fn kill_after_step(step: u32) {
+    if cfg!(debug_assertions) {
+        kill_at(&format!("depart_step_{step}"));
     }
 }
 

@@ -60,8 +60,8 @@ impl Service {
             .arg("--database")
             .arg(consign.database())
             .args(arguments);
-        command.stderr(File::create(&log).unwrap());
         change(&mut command);
+        command.stderr(File::create(&log).unwrap());
         Self {
             child: Child::start(command),
             log,

@@ -48,7 +48,7 @@ where
     play(Kind::Sqlite, &scenario);
 }
 
-fn play<F>(kind: Kind, scenario: &impl Fn(Bench) -> F)
+pub(crate) fn play<F>(kind: Kind, scenario: &impl Fn(Bench) -> F)
 where
     F: Future<Output = ()>,
 {
