@@ -2,13 +2,14 @@
 //! few, and on SQLite.
 
 mod departures;
+mod mixed;
 mod ranges;
 mod sqlite;
 mod traffic;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use consign_kernel::{Departure, DepartureCause, Progress, Refusal, Step, Store, Token};
 
 use super::{Answer, Plan};
@@ -31,9 +32,24 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     Ok((figures, notes))
 }
 
+/// Leases the maintenance; the lease of a pass ends a moment after it.
 async fn lease(store: &dyn Store) -> Result<Token> {
-    let leased = store.lease_maintenance("bench", None, LEASE_TTL).await?;
-    leased.context("another process has the maintenance")
+    for _ in 0..10 {
+        let leased = store.lease_maintenance("bench", None, LEASE_TTL).await?;
+        if let Some(token) = leased {
+            return Ok(token);
+        }
+        tokio::time::sleep(LOCKED_PAUSE).await;
+    }
+    bail!("another process has the maintenance")
+}
+
+/// Ends the lease, for a pass that takes its own.
+async fn release(store: &dyn Store, token: Token) -> Result<()> {
+    let end = Duration::from_millis(1);
+    store.lease_maintenance("bench", Some(token), end).await?;
+    tokio::time::sleep(LOCKED_PAUSE).await;
+    Ok(())
 }
 
 /// The next departure, if messages may leave.
@@ -44,14 +60,62 @@ async fn begin(store: &dyn Store, token: Token) -> Result<Option<Departure>> {
     }
 }
 
-/// A step of a departure; repeated while a lock is in its way. Returns how often it was.
-async fn depart(store: &dyn Store, token: Token, departure: &Departure) -> Result<(Progress, u32)> {
-    let mut locked = 0;
+/// What the tries of steps took that hold exclusive locks, or wait for them.
+#[derive(Clone, Copy, Default)]
+struct Locks {
+    longest_ms: f64,
+    /// Tries that met a lock.
+    refused: u32,
+}
+
+impl Locks {
+    /// Counts a try that began then.
+    fn count(&mut self, started: Instant, is_refused: bool) {
+        self.longest_ms = self.longest_ms.max(started.elapsed().as_secs_f64() * 1e3);
+        self.refused += u32::from(is_refused);
+    }
+}
+
+/// A step of a departure; repeated while a lock is in its way. The step that removes messages from the
+/// tables is the one under exclusive locks; what comes before or after concerns no other statement.
+async fn depart(
+    store: &dyn Store,
+    token: Token,
+    departure: &Departure,
+    locks: &mut Locks,
+) -> Result<Progress> {
     loop {
+        let started = Instant::now();
         match store.depart(token, departure.id).await? {
-            Step::Done(progress) => return Ok((progress, locked)),
-            Step::Refused(Refusal::Locked) => locked += 1,
+            Step::Done(progress) => {
+                if progress.removed > 0 {
+                    locks.count(started, false);
+                }
+                return Ok(progress);
+            }
+            Step::Refused(Refusal::Locked) => locks.count(started, true),
             Step::Refused(refusal) => bail!("a departure was refused: {refusal:?}"),
+        }
+        tokio::time::sleep(LOCKED_PAUSE).await;
+    }
+}
+
+/// Creates ranges ahead, and closes those that are full or so old; repeated while a lock is in its way.
+async fn prepare(
+    store: &dyn Store,
+    token: Token,
+    size: u32,
+    age: Duration,
+    locks: &mut Locks,
+) -> Result<()> {
+    loop {
+        let started = Instant::now();
+        let step = store.prepare_ranges(token, size.into(), age).await?;
+        locks.count(started, matches!(step, Step::Refused(_)));
+        match step {
+            Step::Done(_) => return Ok(()),
+            Step::Refused(Refusal::Locked) => {}
+            Step::Refused(refusal) => bail!("ranges were not prepared: {refusal:?}"),
         }
         tokio::time::sleep(LOCKED_PAUSE).await;
     }

@@ -42,7 +42,7 @@ const SLEEPERS: &[(&str, &str)] = &[
     ),
     (
         "crates/bench/src/scenarios/retention.rs",
-        "rests before it tries again to get a lock",
+        "rests before it tries again to get a lock or the lease",
     ),
     (
         "crates/bench/src/scenarios/retention/departures.rs",

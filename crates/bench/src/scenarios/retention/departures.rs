@@ -1,15 +1,18 @@
 //! Ranges that leave under traffic, beside a plain DELETE of as many rows.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use consign_kernel::{By, QueueName, QueuePolicy, Store, Token, prelude::*};
 use consign_postgres::PostgresStore;
 use sqlx::{Connection, Row, types::Json};
 
 use super::{
     super::{Answer, Plan},
-    begin, depart, lease,
+    Locks, begin, depart, lease, mixed, prepare,
     traffic::{Delays, PACE, Traffic},
 };
 use crate::{
@@ -27,10 +30,27 @@ const MEBIBYTE: f64 = 1_048_576.0;
 struct Round {
     alone: Delays,
     beside: Delays,
-    /// The longest step that holds exclusive locks.
-    longest_ms: f64,
-    locked: u32,
+    /// The steps that replace ranges.
+    replaced: Locks,
+    /// The steps that create and close ranges.
+    prepared: Locks,
 }
+
+/// How the history that is filled is mixed.
+#[derive(Clone, Copy)]
+pub(super) struct Mixture {
+    /// One in so many messages belongs to a queue that keeps everything; `None`: none does.
+    pub(super) kept_each: Option<i32>,
+    /// One in so many is dead.
+    pub(super) dead_each: Option<i32>,
+    pub(super) must_archive: bool,
+}
+
+const PLAIN: Mixture = Mixture {
+    kept_each: None,
+    dead_each: None,
+    must_archive: false,
+};
 
 pub(super) async fn measure(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let per_round = (RANGES_MIN - 1).div_ceil(plan.rounds);
@@ -38,28 +58,39 @@ pub(super) async fn measure(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let size = plan.counts.retained / RANGES_MIN;
     let store = scratch.store().await?;
     let token = lease(store.as_ref()).await?;
-    fill(plan, scratch, &store, token, ranges, size).await?;
+    begin_history(scratch, &store, token, size).await?;
+    fill(plan, scratch, &store, token, ranges, size, PLAIN).await?;
 
     let mut rounds = Vec::new();
     for _ in 0..plan.rounds {
         let round = round(plan, scratch, &store, token, per_round).await?;
         plan.say(format!(
-            "p99 {:.2} ms alone, {:.2} ms beside {per_round} departures; longest step {:.1} ms",
-            round.alone.p99_ms, round.beside.p99_ms, round.longest_ms
+            "p99 {:.2} ms alone, {:.2} ms beside {per_round} departures; longest step {:.1} ms, to prepare ranges {:.1} ms",
+            round.alone.p99_ms, round.beside.p99_ms, round.replaced.longest_ms, round.prepared.longest_ms
         ));
         rounds.push(round);
     }
-    let (wal, dead) = quiet(scratch, &store, token).await?;
+    let (wal, dead) = quiet(scratch, store, token).await?;
     let deleted = delete(plan, scratch).await?;
+    let mixed = mixed::measure(plan, scratch, token, size).await?;
 
     let ms = Unit::Milliseconds;
     let pairs = |part: &dyn Fn(&Round) -> (f64, f64)| rounds.iter().map(part).collect::<Vec<_>>();
-    let figures = vec![
+    let mut figures = vec![
         Figure::beside(
             "longest exclusive step of a departure",
             ms,
             "plain DELETE",
-            &pairs(&|round| (round.longest_ms, deleted.took_ms)),
+            &pairs(&|round| (round.replaced.longest_ms, deleted.took_ms)),
+        )
+        .target(Measure::Value, Bound::AtMost, 50.0),
+        Figure::alone(
+            "longest exclusive step that creates or closes ranges",
+            ms,
+            &rounds
+                .iter()
+                .map(|round| round.prepared.longest_ms)
+                .collect::<Vec<_>>(),
         )
         .target(Measure::Value, Bound::AtMost, 50.0),
         Figure::beside(
@@ -96,12 +127,15 @@ pub(super) async fn measure(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
         )
         .target(Measure::Value, Bound::AtMost, 0.0),
     ];
-    let locked: u32 = rounds.iter().map(|round| round.locked).sum();
-    let notes = vec![format!(
+    figures.extend(mixed.0);
+    let refused = |round: &Round| round.replaced.refused + round.prepared.refused;
+    let refused: u32 = rounds.iter().map(refused).sum();
+    let mut notes = vec![format!(
         "PostgreSQL: {ranges} ranges of {size} delivered messages; a message every {PACE:?} is enqueued, claimed and settled meanwhile; \
-         {per_round} ranges leave in a round, unarchived; steps repeated because of a lock: {locked}; \
+         {per_round} ranges leave in a round, unarchived; tries that met a lock, each measured: {refused}; \
          the DELETE removes as many rows from tables without ranges, its WAL includes that of the traffic; WAL after a checkpoint"
     )];
+    notes.extend(mixed.1);
     Ok((figures, notes))
 }
 
@@ -109,56 +143,72 @@ fn history() -> Result<QueueName> {
     Ok("history".parse()?)
 }
 
-/// Makes the ranges and fills them with messages that may leave.
-async fn fill(
+/// Makes the queue whose messages leave, and ends the range that the migrations made.
+async fn begin_history(
+    scratch: &Scratch,
+    store: &Arc<PostgresStore>,
+    token: Token,
+    size: u32,
+) -> Result<()> {
+    scratch
+        .run(include_str!("../../../sql/retention.sql"))
+        .await?;
+    set_policy(store, PLAIN).await?;
+    // Ends the range, whatever its size.
+    enqueue(store.as_ref(), &queue(), 1, 1).await?;
+    StoreWorker::new(store.clone(), queue()).work(1).await?;
+    let mut locks = Locks::default();
+    prepare(store.as_ref(), token, size, Duration::ZERO, &mut locks).await
+}
+
+async fn set_policy(store: &PostgresStore, mixture: Mixture) -> Result<()> {
+    let policy = QueuePolicy {
+        keep_ms: Some(1),
+        keep_dead_ms: Some(1),
+        archive: mixture.must_archive,
+        ..QueuePolicy::default()
+    };
+    let by = By::new("bench", "a queue to measure");
+    store.put_queue(&history()?, &policy, &by).await?;
+    let kept = QueuePolicy::default();
+    store.put_queue(&"kept".parse()?, &kept, &by).await?;
+    Ok(())
+}
+
+/// Fills so many ranges with messages that may leave, and closes them.
+pub(super) async fn fill(
     plan: &Plan,
     scratch: &Scratch,
     store: &Arc<PostgresStore>,
     token: Token,
     ranges: u32,
     size: u32,
+    mixture: Mixture,
 ) -> Result<()> {
-    scratch
-        .run(include_str!("../../../sql/retention.sql"))
-        .await?;
-    let policy = QueuePolicy {
-        keep_ms: Some(1),
-        archive: false,
-        ..QueuePolicy::default()
-    };
-    let by = By::new("bench", "a queue to measure");
-    store.put_queue(&history()?, &policy, &by).await?;
-    // Ends the range that the migrations made, whatever its size.
-    enqueue(store.as_ref(), &queue(), 1, 1).await?;
-    StoreWorker::new(store.clone(), queue()).work(1).await?;
-    let prepare = |age| store.prepare_ranges(token, size.into(), age);
-    ensure!(matches!(
-        prepare(std::time::Duration::ZERO).await?,
-        consign_kernel::Step::Done(_)
-    ));
+    set_policy(store, mixture).await?;
     let mut connection = scratch.connect().await?;
     sqlx::raw_sql("SET synchronous_commit = off")
         .execute(&mut connection)
         .await?;
     for range in 1..=ranges {
         plan.say(format!("filling range {range} of {ranges}"));
-        sqlx::query("CALL consign_bench.fill_history($1, $2, $3)")
+        sqlx::query("CALL consign_bench.fill_history($1, $2, $3, 'kept', $4, $5)")
             .bind(history()?.as_str())
             .bind(i32::try_from(size)?)
             .bind(Json(payload()))
+            .bind(mixture.kept_each)
+            .bind(mixture.dead_each)
             .execute(&mut connection)
             .await
             .context("fill a range")?;
-        if range == ranges {
+        if range == ranges && !mixture.must_archive {
             sqlx::query("SELECT consign_bench.copy_history($1)")
                 .bind(i32::try_from(size)?)
                 .execute(&mut connection)
                 .await?;
         }
-        ensure!(matches!(
-            prepare(std::time::Duration::from_secs(86_400)).await?,
-            consign_kernel::Step::Done(_)
-        ));
+        let (day, mut locks) = (Duration::from_secs(86_400), Locks::default());
+        prepare(store.as_ref(), token, size, day, &mut locks).await?;
     }
     connection.close().await?;
     scratch.settle_down().await
@@ -171,53 +221,61 @@ async fn round(
     token: Token,
     departures: u32,
 ) -> Result<Round> {
+    let alone = alone(plan, scratch).await?;
     let traffic = Traffic::start(scratch.store().await?, queue());
-    tokio::time::sleep(plan.counts.retained_traffic).await;
-    let alone = traffic.end().await?;
-    let traffic = Traffic::start(scratch.store().await?, queue());
-    let (mut longest_ms, mut locked) = (0.0_f64, 0);
+    let (mut replaced, mut prepared) = (Locks::default(), Locks::default());
+    // Closes the range that the traffic uses.
+    let size = plan.counts.retained / RANGES_MIN;
+    prepare(store.as_ref(), token, size, Duration::ZERO, &mut prepared).await?;
     for _ in 0..departures {
-        let (longest, repeated) = leave(store.as_ref(), token).await?;
-        longest_ms = longest_ms.max(longest);
-        locked += repeated;
+        leave(store.as_ref(), token, &mut replaced).await?;
         // So that the times beside departures are as many as those without.
         tokio::time::sleep(plan.counts.retained_traffic / departures).await;
     }
     Ok(Round {
         alone,
         beside: traffic.end().await?,
-        longest_ms,
-        locked,
+        replaced,
+        prepared,
     })
 }
 
-/// Lets one range leave; returns how long the step took that holds exclusive locks, in milliseconds,
-/// and how many steps met a lock. The next step drops what no statement reaches any more.
-async fn leave(store: &dyn Store, token: Token) -> Result<(f64, u32)> {
+/// The traffic without anything beside it.
+pub(super) async fn alone(plan: &Plan, scratch: &Scratch) -> Result<Delays> {
+    let traffic = Traffic::start(scratch.store().await?, queue());
+    tokio::time::sleep(plan.counts.retained_traffic).await;
+    traffic.end().await
+}
+
+/// Lets one range leave; returns how many messages left.
+pub(super) async fn leave(store: &dyn Store, token: Token, locks: &mut Locks) -> Result<u64> {
     let departure = begin(store, token).await?;
     let departure = departure.context("no range may leave")?;
-    let (mut longest_ms, mut locked) = (0.0_f64, 0);
+    let mut removed = 0;
     loop {
-        let started = Instant::now();
-        let (progress, repeated) = depart(store, token, &departure).await?;
-        if repeated == 0 && progress.removed > 0 {
-            longest_ms = longest_ms.max(started.elapsed().as_secs_f64() * 1e3);
-        }
-        locked += repeated;
+        let progress = depart(store, token, &departure, locks).await?;
+        removed += progress.removed;
         if progress.is_over {
-            return Ok((longest_ms, locked));
+            return Ok(removed);
         }
     }
 }
 
 /// The WAL of a departure without traffic, and the dead rows that all departures left.
-async fn quiet(scratch: &Scratch, store: &Arc<PostgresStore>, token: Token) -> Result<(f64, f64)> {
+async fn quiet(scratch: &Scratch, store: Arc<PostgresStore>, token: Token) -> Result<(f64, f64)> {
     scratch.checkpoint().await?;
     let before = number(scratch, "SELECT consign_bench.wal_position()").await?;
-    leave(store.as_ref(), token).await?;
+    leave(store.as_ref(), token, &mut Locks::default()).await?;
     let after = number(scratch, "SELECT consign_bench.wal_position()").await?;
-    let dead = number(scratch, "SELECT consign_bench.dead_history('consign')").await?;
-    Ok((after - before, dead))
+    Ok((after - before, dead_rows(scratch, store).await?))
+}
+
+/// The dead rows of the history. A session counts them when it ends, at the latest: that of `store` must be the last.
+pub(super) async fn dead_rows(scratch: &Scratch, store: Arc<PostgresStore>) -> Result<f64> {
+    store.pool().close().await;
+    drop(store);
+    scratch.until_no_store().await?;
+    number(scratch, "SELECT consign_bench.dead_history('consign')").await
 }
 
 /// What a plain DELETE costs.

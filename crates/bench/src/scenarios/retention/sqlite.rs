@@ -9,7 +9,7 @@ use sqlx::{Connection, SqliteConnection};
 
 use super::{
     super::{Answer, Plan, sqlite},
-    begin, depart, lease,
+    Locks, begin, depart, lease,
     traffic::{PACE, Traffic},
 };
 use crate::{
@@ -49,7 +49,8 @@ pub(super) async fn measure(plan: &Plan) -> Result<Answer> {
     while let Some(departure) = begin(store.as_ref(), token).await? {
         loop {
             let step = Instant::now();
-            let (progress, _) = depart(store.as_ref(), token, &departure).await?;
+            let mut locks = Locks::default();
+            let progress = depart(store.as_ref(), token, &departure, &mut locks).await?;
             longest_ms = longest_ms.max(step.elapsed().as_secs_f64() * 1e3);
             removed += progress.removed;
             if progress.is_over {
