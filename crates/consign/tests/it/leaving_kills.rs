@@ -65,7 +65,9 @@ pub(crate) fn files(bench: &Bench) -> BTreeSet<String> {
 }
 
 pub(crate) fn archived(bench: &Bench) -> Vec<Value> {
-    let listed = bench.consign.json(["ls", "--archive", "archive"]);
+    let listed = bench
+        .consign
+        .json(["ls", "--archive", "archive", "--limit", "1000"]);
     listed["items"].as_array().unwrap().clone()
 }
 
