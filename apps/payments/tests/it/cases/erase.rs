@@ -1,6 +1,6 @@
 //! Erased payments: their content goes; what is compared with the rail's records stays.
 
-use consign_conformance::stage::{Maintenance, by, done, s};
+use consign_conformance::stage::{Maintenance, TTL, by, done, s};
 use consign_kernel::{ErasureAnswer, ErasureTarget, Lease, StateKind};
 use consign_payments::{
     AttemptState, Completion, EnqueueAnswer, NewPayment, OutboxId, PaymentFilter, PaymentState,
@@ -149,10 +149,13 @@ pub(crate) async fn a_payment_that_must_be_compared_is_not_erased(harness: &dyn 
     let id = fixture.enqueue_one(&payment(1)).await;
     let state = StateKind::Ready;
     assert_eq!(erase(&fixture, id).await, ErasureAnswer::NotFinal { state });
-    // Every lease ended without a result: it has failed in doubt.
+    // Every lease ended without a result, and the rail may have been called: it has failed in doubt.
     for _ in 0..3 {
-        lost(&fixture).await;
+        let claimed = fixture.payments.claim_payments(1, WORKER, TTL, true).await;
+        claimed.expect("claim answers").expect("the payment");
+        fixture.stage.advance(TTL).await;
     }
+    fixture.stage.claim_nothing("it was the last try").await;
     assert_eq!(fixture.view(id).await.state, PaymentState::Failed);
     assert_eq!(erase(&fixture, id).await, ErasureAnswer::Needed);
     let found = fixture.payments.payment(id).await.expect("payment answers");
