@@ -159,7 +159,8 @@ impl PaymentService {
         }
         let attempts = self.payments.payment_attempts(id).await?;
         let mut body = serde_json::to_value(&view).expect("invariant: a view is JSON");
-        body["payload_hash"] = json!(payload_hash(&payload));
+        let hash = view.erased_at.is_none().then(|| payload_hash(&payload));
+        body["payload_hash"] = json!(hash);
         body["attempts"] = json!(attempts.unwrap_or_default());
         Ok(Some(body))
     }

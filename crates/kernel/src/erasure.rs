@@ -89,7 +89,10 @@ pub enum ErasureAnswer {
     },
     /// It is dead and the head of its group, which waits for it to be delivered.
     BlocksGroup,
-    /// Its queue belongs to an app, which keeps copies of its own.
+    /// Its app needs its content until something that is unfinished ends.
+    Needed,
+    /// Its queue belongs to an app that cannot erase, or that this process does not have. The app has
+    /// copies of its own.
     AppQueue,
     /// It has left the database; an archive may hold it.
     Departed,

@@ -206,7 +206,8 @@ pub trait Erase: Send + Sync {
     /// Repeating is harmless.
     ///
     /// An erased message stays where it is: it cannot be requeued, and late results about it are kept
-    /// without detail and result. A repeated key is compared as before. A departure that has removed
+    /// without detail and result. The app of a queue erases its own rows in the same transaction, and may
+    /// keep members of results. A repeated key is compared as before. A departure that has removed
     /// nothing of its messages yet begins again.
     async fn erase(&self, target: &ErasureTarget, by: &By) -> Result<Vec<ErasureResult>>;
 

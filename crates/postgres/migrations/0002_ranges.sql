@@ -34,14 +34,17 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.refuse_change() FROM PUBLIC;
 
--- Lets an update remove the content of an erased message: the argument of the trigger is what its columns become.
+-- Lets an update remove the content of an erased message: the argument of the trigger is what its columns become. A result may
+-- keep members that it had, see consign.kept.
 CREATE FUNCTION consign.refuse_update() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_old jsonb := to_jsonb(OLD);
+    v_new jsonb := to_jsonb(NEW);
 BEGIN
-    IF to_jsonb(NEW) = v_old || TG_ARGV[0]::jsonb
+    IF v_new = v_old || TG_ARGV[0]::jsonb
+            || (CASE WHEN (v_old->'result') @> (v_new->'result') THEN jsonb_build_object('result', v_new->'result') ELSE '{}' END)
         AND EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = coalesce(v_old->>'message_id', v_old->>'id')::bigint)
     THEN
         RETURN NEW;

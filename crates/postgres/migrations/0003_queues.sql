@@ -285,6 +285,10 @@ REVOKE ALL ON FUNCTION consign.wake(consign.queue, timestamptz) FROM PUBLIC;
 --            how many. It runs after the departure, when consign.message has what stayed, in transactions of its own,
 --            until it returns fewer
 --   forgotten   keys of messages that have left were forgotten: queue, messages
+--   erased   removes what the app has of the content of messages, which are erased in this transaction: queue, messages, when.
+--            Their payloads and results can still be read. Messages that are `needed` are not erased, and none of a queue with
+--            hooks but without this one
+--   keeps    returns the names of the members of results that an erasure leaves: queue
 CREATE FUNCTION consign.set_hook(p_queue text, p_event text, p_function text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -300,13 +304,15 @@ DECLARE
         WHEN 'resolve' THEN 'consign.message,text,jsonb'
         WHEN 'needed' THEN 'text,bigint,bigint,timestamptz'
         WHEN 'departed' THEN 'text,bigint,bigint,int'
-        WHEN 'forgotten' THEN 'text,bigint[]' END;
+        WHEN 'forgotten' THEN 'text,bigint[]'
+        WHEN 'erased' THEN 'text,bigint[],timestamptz'
+        WHEN 'keeps' THEN 'text' END;
     v_function  regprocedure;
     v_hook      jsonb := '{}';
 BEGIN
     IF v_arguments IS NULL THEN
         RAISE EXCEPTION 'event %: unknown', quote_nullable(p_event) USING ERRCODE = 'CN006',
-            HINT = 'Known events: policy, check, enqueued, settled, expired, moved, late, resolve, needed, departed, forgotten.';
+            HINT = 'Known events: policy, check, enqueued, settled, expired, moved, late, resolve, needed, departed, forgotten, erased, keeps.';
     END IF;
     IF p_function IS NOT NULL THEN
         v_function := to_regprocedure(p_function || '(' || v_arguments || ')');
@@ -338,6 +344,22 @@ BEGIN
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION consign.call_hooks(text, bigint[], anyelement) FROM PUBLIC;
+
+-- What a result keeps when its message is erased: the members that the app of the queue keeps, or NULL.
+CREATE FUNCTION consign.kept(p_queue text, p_result jsonb) RETURNS jsonb
+    LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_hook CONSTANT text := (SELECT q.hooks->>'keeps' FROM consign.queue q WHERE q.name = p_queue);
+    v_names text[];
+BEGIN
+    IF v_hook IS NULL OR jsonb_typeof(p_result) <> 'object' THEN
+        RETURN NULL;
+    END IF;
+    EXECUTE format('SELECT %s($1)', v_hook) INTO v_names USING p_queue;
+    RETURN (SELECT jsonb_object_agg(r.key, r.value) FROM jsonb_each(p_result) r WHERE r.key = ANY (v_names));
+END $$;
+REVOKE ALL ON FUNCTION consign.kept(text, jsonb) FROM PUBLIC;
 
 -- Creates a queue or changes its policy; fields left out have the default, which the `policy` hook of an app's queue may set.
 CREATE FUNCTION consign.put_queue(p_queue text, p_policy jsonb, p_actor text, p_reason text) RETURNS consign.queue

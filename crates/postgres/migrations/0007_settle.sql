@@ -245,7 +245,7 @@ REVOKE ALL ON FUNCTION consign.settle_packed(uuid, bigint[], text[], text[], tex
 
 -- Records results about messages that this token held and lost: an expired attempt has the token, or the ended lease
 -- still lists them. The first result stands. Returns which messages have a result on record now, in the order given, so
--- that repeating is harmless. Of an erased message neither detail nor result is kept.
+-- that repeating is harmless. Of an erased message no detail is kept, and of the result what its app keeps.
 CREATE FUNCTION consign.record_late(p_token uuid, p_ids bigint[], p_outcomes text[] DEFAULT NULL, p_codes text[] DEFAULT NULL,
                                 p_details text[] DEFAULT NULL, p_results jsonb[] DEFAULT NULL)
     RETURNS bigint[]
@@ -268,7 +268,8 @@ BEGIN
         INSERT INTO consign.late (message_id, fence, at, token, outcome, owner, code, detail, result)
             SELECT r.id, h.fence, v_now, p_token, coalesce(r.outcome, 'delivered')::consign.outcome, h.owner,
                    CASE WHEN r.code = 'lease_expired' THEN 'reported_lease_expired' ELSE left(r.code, 128) END,
-                   CASE WHEN e.message_id IS NULL THEN left(r.detail, 4096) END, CASE WHEN e.message_id IS NULL THEN r.result END
+                   CASE WHEN e.message_id IS NULL THEN left(r.detail, 4096) END,
+                   CASE WHEN e.message_id IS NULL THEN r.result ELSE consign.kept(e.queue, r.result) END
                 FROM unnest(p_ids, p_outcomes, p_codes, p_details, p_results) AS r (id, outcome, code, detail, result)
                 JOIN (SELECT a.message_id AS id, a.fence, a.owner FROM consign.attempt a
                           WHERE a.message_id = ANY (p_ids) AND a.message_id BETWEEN consign.least_id(p_ids) AND consign.greatest_id(p_ids)

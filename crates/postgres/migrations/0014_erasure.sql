@@ -3,7 +3,8 @@
 -- The triggers `erase_only` of 0002_ranges.sql allow no other update, and this one only for messages that `erasure` names.
 
 -- Erases delivered and dead messages, at most 1,000. A row per message, by id: erased, already_erased, not_final, blocks_group (it
--- is dead, and its group waits for it), app_queue (its queue has hooks: an app has copies), no_such_message.
+-- is dead, and its group waits for it), needed (its app needs its content still), app_queue (its queue has hooks but not `erased`:
+-- an app has copies), no_such_message.
 --
 -- The lock on the message makes late results and departures wait: record_late locks it too, and a departure needs the table.
 -- The lock on `dead` makes a requeue wait, which then finds the row erased.
@@ -15,7 +16,9 @@ CREATE FUNCTION consign.erase(p_ids bigint[], p_actor text, p_reason text)
 DECLARE
     v_now     timestamptz := consign.clock();
     v_message consign.message;
+    v_hooks   jsonb;
     v_died    boolean;
+    v_needed  boolean;
     v_erased  bigint[] := '{}';
 BEGIN
     PERFORM consign.require_read_committed();
@@ -36,13 +39,20 @@ BEGIN
             EXIT WHEN v_died OR state IS DISTINCT FROM 'dead';
         END LOOP;
         id := v_message.id;
+        v_hooks := (consign.known_queue(v_message.queue)).hooks;
         answer := CASE
             WHEN EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = v_message.id) THEN 'already_erased'
-            WHEN (consign.known_queue(v_message.queue)).hooks <> '{}' THEN 'app_queue'
+            WHEN v_hooks <> '{}' AND NOT v_hooks ? 'erased' THEN 'app_queue'
             WHEN state NOT IN ('delivered', 'dead') THEN 'not_final'
             WHEN v_died AND EXISTS (SELECT FROM consign.group_head t WHERE t.queue = v_message.queue AND t."group" = v_message."group"
                                         AND t.message_id = v_message.id) THEN 'blocks_group'
             ELSE 'erased' END;
+        IF answer = 'erased' AND v_hooks ? 'needed' THEN
+            -- At the end of time: what is needed for a time only can be erased before.
+            EXECUTE format('SELECT EXISTS (SELECT FROM %s($1, $2, $3, $4))', v_hooks->>'needed')
+                INTO v_needed USING v_message.queue, v_message.id, v_message.id + 1, 'infinity'::timestamptz;
+            answer := CASE WHEN v_needed THEN 'needed' ELSE answer END;
+        END IF;
         IF answer = 'erased' THEN
             INSERT INTO consign.erasure (message_id, queue, at, actor, reason, digest)
                 VALUES (v_message.id, v_message.queue, v_now, p_actor, p_reason, consign.digest(v_message.payload));
@@ -52,12 +62,15 @@ BEGIN
         RETURN NEXT;
     END LOOP;
     PERFORM consign.record_action(u, 'erase', p_actor, p_reason, v_now) FROM (SELECT u FROM unnest(v_erased) u ORDER BY u) erased;
+    PERFORM consign.call_hooks('erased', v_erased, v_now);
     UPDATE consign.message m SET payload = 'null', headers = '{}'
         WHERE m.id = ANY (v_erased) AND m.id BETWEEN consign.least_id(v_erased) AND consign.greatest_id(v_erased);
-    UPDATE consign.attempt a SET detail = NULL, result = NULL
+    UPDATE consign.attempt a SET detail = NULL,
+            result = consign.kept((SELECT e.queue FROM consign.erasure e WHERE e.message_id = a.message_id), a.result)
         WHERE a.message_id = ANY (v_erased) AND a.message_id BETWEEN consign.least_id(v_erased) AND consign.greatest_id(v_erased)
             AND num_nonnulls(a.detail, a.result) > 0;
-    UPDATE consign.late l SET detail = NULL, result = NULL
+    UPDATE consign.late l SET detail = NULL,
+            result = consign.kept((SELECT e.queue FROM consign.erasure e WHERE e.message_id = l.message_id), l.result)
         WHERE l.message_id = ANY (v_erased) AND l.message_id BETWEEN consign.least_id(v_erased) AND consign.greatest_id(v_erased)
             AND num_nonnulls(l.detail, l.result) > 0;
     UPDATE consign.dead d SET detail = NULL, erased = true WHERE d.message_id = ANY (v_erased);

@@ -69,6 +69,7 @@ fn result(row: &PgRow) -> Result<ErasureResult> {
             state: rows::state(row)?,
         },
         "blocks_group" => ErasureAnswer::BlocksGroup,
+        "needed" => ErasureAnswer::Needed,
         "app_queue" => ErasureAnswer::AppQueue,
         "departed" => ErasureAnswer::Departed,
         "no_such_message" => ErasureAnswer::NoSuchMessage,

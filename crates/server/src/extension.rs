@@ -147,4 +147,6 @@ pub struct QueueProfile {
     pub resolve_fields: &'static str,
     /// Whether a held message may be resolved as unknown.
     pub resolves_unknown: bool,
+    /// Whether its messages can be erased.
+    pub can_erase: bool,
 }

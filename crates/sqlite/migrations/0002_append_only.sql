@@ -1,6 +1,7 @@
 -- Messages, attempts, late results and audit entries are append-only, for every program that opens the file. Only a purge
 -- or a departure deletes, whole messages with everything recorded about them, under an audit entry that stays.
--- Only an erasure updates: the content of a message that `erasure` names goes, and nothing else changes.
+-- Only an erasure updates: the content of a message that `erasure` names goes, and nothing else changes. A result may keep
+-- members that it had.
 --
 -- REPLACE deletes the row in its way without firing a DELETE trigger (unless recursive_triggers is on), so an insert over
 -- an existing row is rejected as well.
@@ -22,7 +23,7 @@ CREATE TRIGGER attempt_update BEFORE UPDATE ON attempt
 WHEN NEW.message_id <> OLD.message_id OR NEW.attempt_no <> OLD.attempt_no OR NEW.outcome <> OLD.outcome
      OR NEW.owner <> OLD.owner OR NEW.fence <> OLD.fence OR NEW.token <> OLD.token OR NEW.claimed_at <> OLD.claimed_at
      OR NEW.finished_at <> OLD.finished_at OR NEW.next_due_at IS NOT OLD.next_due_at OR NEW.code IS NOT OLD.code
-     OR NEW.detail IS NOT NULL OR NEW.result IS NOT NULL
+     OR NEW.detail IS NOT NULL OR NEW.result IS NOT NULL AND json_patch(OLD.result, NEW.result) IS NOT json(OLD.result)
      OR NOT EXISTS (SELECT 1 FROM erasure WHERE message_id = OLD.message_id)
 BEGIN SELECT raise(ABORT, 'attempt is append-only: write a new row instead'); END;
 CREATE TRIGGER attempt_replace BEFORE INSERT ON attempt
@@ -33,7 +34,7 @@ BEGIN SELECT raise(ABORT, 'attempt is append-only: this attempt is recorded'); E
 CREATE TRIGGER late_update BEFORE UPDATE ON late
 WHEN NEW.message_id <> OLD.message_id OR NEW.token <> OLD.token OR NEW.fence <> OLD.fence OR NEW.owner <> OLD.owner
      OR NEW.outcome <> OLD.outcome OR NEW.at <> OLD.at OR NEW.code IS NOT OLD.code OR NEW.after_all <> OLD.after_all
-     OR NEW.detail IS NOT NULL OR NEW.result IS NOT NULL
+     OR NEW.detail IS NOT NULL OR NEW.result IS NOT NULL AND json_patch(OLD.result, NEW.result) IS NOT json(OLD.result)
      OR NOT EXISTS (SELECT 1 FROM erasure WHERE message_id = OLD.message_id)
 BEGIN SELECT raise(ABORT, 'late is append-only: write a new row instead'); END;
 CREATE TRIGGER late_replace BEFORE INSERT ON late

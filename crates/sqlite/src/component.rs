@@ -146,6 +146,22 @@ pub trait Hook: fmt::Debug + Send + Sync {
     async fn forgotten(&self, _work: &mut Work<'_>, _ids: &[MessageId]) -> Result<()> {
         Ok(())
     }
+
+    /// Whether messages of its queue can be erased: `erased` removes what the app has of their content.
+    /// Those that are `needed` at the end of time are not erased.
+    fn can_erase(&self) -> bool {
+        false
+    }
+
+    /// The members of results that an erasure leaves.
+    fn keeps(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Messages are erased in this transaction. Their payloads and results can still be read.
+    async fn erased(&self, _work: &mut Work<'_>, _ids: &[MessageId]) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// The components of a store.
@@ -189,6 +205,13 @@ impl Components {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What apps keep of the results of erased messages: a JSON array of [queue, member].
+    pub(crate) fn kept_members(&self) -> String {
+        let members = |hook: &dyn Hook| hook.keeps().iter().map(|it| (hook.queue(), *it)).collect();
+        let members: Vec<(&str, &str)> = self.hooks().flat_map::<Vec<_>, _>(members).collect();
+        rows::json(&members)
     }
 
     /// The hook of a queue.

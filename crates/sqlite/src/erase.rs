@@ -1,6 +1,6 @@
 //! Erasure: content goes, history stays.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use consign_failpoint::kill_at;
@@ -8,12 +8,15 @@ use consign_kernel::{
     By, Erase, Erasure, ErasureAnswer, ErasureResult, ErasureTarget, MessageId, PAGE_ENTRIES_MAX,
     Payload, Refusal, Step, Token, plan::ErasureCandidate,
 };
+use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use crate::{
     SqliteStore,
+    component::Hook,
     error::Result,
     job::{Work, arguments},
+    read::MessageState,
     retain::owner,
     rows, sql,
     store::{snapshot, write},
@@ -51,6 +54,7 @@ struct FoundMessage {
     is_erased: bool,
     is_head: bool,
     is_of_app: bool,
+    is_needed: bool,
     payload: Payload,
 }
 
@@ -64,7 +68,7 @@ impl Work<'_> {
         target.validate()?;
         let ids = self.erasure_ids(target).await?;
         let states = self.states(&ids).await?;
-        let found = self.find_erasable(&ids).await?;
+        let found = self.find_erasable(&ids, &states).await?;
         let answer = |id: &MessageId| match (states.get(id), found.get(id)) {
             (Some(state), Some(message)) => {
                 let erasable = ErasureCandidate {
@@ -72,6 +76,7 @@ impl Work<'_> {
                     is_erased: message.is_erased,
                     is_head: message.is_head,
                     is_of_app: message.is_of_app,
+                    is_needed: message.is_needed,
                 };
                 erasable.refusal().unwrap_or(ErasureAnswer::Erased)
             }
@@ -103,13 +108,30 @@ impl Work<'_> {
             .bind(&by.reason)
             .execute(&mut *self.connection)
             .await?;
+        self.run(sql!("erase_open")).await?;
+        self.erase_in_apps(&erased, &states).await?;
         self.remove_content(&erased).await?;
         Ok(results)
     }
 
+    /// Runs the hooks, which remove what apps have of the content.
+    async fn erase_in_apps(
+        &mut self,
+        erased: &[MessageId],
+        states: &HashMap<MessageId, MessageState>,
+    ) -> Result<()> {
+        for hook in self.components.hooks() {
+            let is_its = |id: &&MessageId| states[*id].queue.as_str() == hook.queue();
+            let ids: Vec<MessageId> = erased.iter().filter(is_its).copied().collect();
+            if !ids.is_empty() {
+                hook.erased(self, &ids).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn remove_content(&mut self, ids: &[MessageId]) -> Result<()> {
         let statements = sql!(
-            "erase_open",
             "erasure_due_append",
             "erase_message",
             "erase_attempt",
@@ -117,7 +139,8 @@ impl Work<'_> {
             "erase_dead",
             "erase_close"
         );
-        self.rows_of(statements, arguments!(rows::id_array(ids))?)
+        let kept = self.components.kept_members();
+        self.rows_of(statements, arguments!(rows::id_array(ids), kept)?)
             .await?;
         Ok(())
     }
@@ -144,6 +167,7 @@ impl Work<'_> {
     async fn find_erasable(
         &mut self,
         ids: &BTreeSet<MessageId>,
+        states: &HashMap<MessageId, MessageState>,
     ) -> Result<BTreeMap<MessageId, FoundMessage>> {
         let found: Vec<(i64, bool, bool, bool, String)> = sqlx::query_as(sql!("erase_find"))
             .bind(rows::id_array(ids))
@@ -151,13 +175,26 @@ impl Work<'_> {
             .await?;
         let mut messages = BTreeMap::new();
         for (id, is_erased, is_head, is_of_app, payload) in found {
+            let id = MessageId(id);
+            let hook = states.get(&id);
+            let hook = hook.and_then(|state| self.components.hook_of(&state.queue));
+            let can_erase = hook.is_some_and(Hook::can_erase);
+            let is_needed = match hook {
+                // At the end of time: what is needed for a time only can be erased before.
+                Some(hook) if can_erase && !is_erased => !hook
+                    .needed(self.connection, (id, id), Timestamp::MAX)
+                    .await?
+                    .is_empty(),
+                _ => false,
+            };
             let message = FoundMessage {
                 is_erased,
                 is_head,
-                is_of_app,
+                is_of_app: (is_of_app || hook.is_some()) && !can_erase,
+                is_needed,
                 payload: rows::payload(&payload)?,
             };
-            messages.insert(MessageId(id), message);
+            messages.insert(id, message);
         }
         Ok(messages)
     }

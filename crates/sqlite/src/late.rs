@@ -32,6 +32,7 @@ impl Work<'_> {
             .bind(late_rows(&reports))
             .bind(token.0)
             .bind(rows::micros(self.now))
+            .bind(self.components.kept_members())
             .execute(&mut *self.connection)
             .await?;
         let kept = self.late_kept(&ids, token, None).await?;

@@ -77,6 +77,9 @@ async fn requeue(
     };
     let Some(by) = by else {
         let explained = store.explain(id).await?;
+        if explained.as_ref().is_some_and(|it| it.erased.is_some()) {
+            return Ok(answer(false, Some(ERASED.to_owned()), Exit::Wrong));
+        }
         let state = explained.map(|explained| explained.state.kind());
         return Ok(match state {
             Some(StateKind::Dead) => answer(false, Some("would be requeued".into()), Exit::Fine),
@@ -89,9 +92,13 @@ async fn requeue(
         Some(Move::NotDead { state }) => {
             answer(false, Some(refusal(&entry, Some(state))), Exit::Wrong)
         }
+        Some(Move::Erased) => answer(false, Some(ERASED.to_owned()), Exit::Wrong),
         _ => answer(false, Some(refusal(&entry, None)), Exit::Wrong),
     })
 }
+
+const ERASED: &str = "not requeued: its content was erased, there is nothing to send; place the order \
+                      again with a new key";
 
 /// Why an order cannot be requeued.
 fn refusal(entry: &LedgerEntry, state: Option<StateKind>) -> String {

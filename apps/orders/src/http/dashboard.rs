@@ -14,6 +14,7 @@ pub(super) const PROFILE: QueueProfile = QueueProfile {
     held: Some(held),
     resolve_fields: include_str!("resolve.html"),
     resolves_unknown: true,
+    can_erase: true,
 };
 
 fn held(orders: u64) -> String {

@@ -148,12 +148,34 @@ pub(super) struct Latency {
     total: u64,
 }
 
+/// What is left of the result of an order whose content was erased.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ErasedResult {
+    status: ExecStatus,
+    /// Why it failed.
+    error: Option<String>,
+    reason_code: Option<String>,
+    message: String,
+    idempotency_key: String,
+    /// True.
+    erased: bool,
+}
+
+/// The result of an order, or what is left of it.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum StoredResult {
+    Executed(ExecResult),
+    Erased(ErasedResult),
+}
+
 /// The answer to an order.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 pub(super) enum OrderAnswer {
     Taken(OrderAcceptedBody),
     Executed(ExecResult),
+    Erased(ErasedResult),
 }
 
 /// The state of a key in the ledger.
@@ -179,7 +201,7 @@ pub(super) struct OrderState {
     price_sent: Option<f64>,
     /// Differences between the request and what is sent, likewise.
     warnings: Option<Vec<String>>,
-    exec_result: Option<ExecResult>,
+    exec_result: Option<StoredResult>,
 }
 
 /// An error.
@@ -213,5 +235,6 @@ pub(super) struct FieldError {
 pub(super) enum OrderFailure {
     Refused(OrderError),
     Failed(ExecResult),
+    Erased(ErasedResult),
     Recorded(OrderAcceptedBody),
 }

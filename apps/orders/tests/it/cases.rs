@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 pub(crate) mod direct;
 pub(crate) mod doubt;
+pub(crate) mod erase;
 pub(crate) mod fixture;
 pub(crate) mod outcomes;
 pub(crate) mod purge;
@@ -138,6 +139,11 @@ macro_rules! each_order_case {
                 a_departure_of_orders_is_finished_step_by_step
                 a_purge_leaves_kept_orders_to_their_departure
                 a_purge_and_a_departure_agree;
+            erase:
+                an_erased_order_keeps_its_end_but_not_its_result
+                the_key_of_an_erased_order_is_repeated_as_before
+                an_order_that_is_not_final_is_not_erased
+                an_erased_order_is_not_requeued;
             quota:
                 a_quota_is_taken_until_it_is_used_up
                 a_quota_is_of_one_client_and_one_day

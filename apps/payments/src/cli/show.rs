@@ -104,6 +104,9 @@ fn print(out: Output, found: &PaymentDetails) -> Result<(), Failure> {
     if let (Some(owner), Some(until)) = (&view.claimed_by, view.lease_expires_at) {
         field("owner", &format!("{owner}, until {}", stamp(until, now)))?;
     }
+    if let Some(at) = view.erased_at {
+        field("erased", &fine_stamp(at, now))?;
+    }
     field("payload", found.payload.as_str())?;
     print_attempts(out, &found.attempts, now)?;
     print_late(out, &found.late, now)

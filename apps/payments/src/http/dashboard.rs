@@ -18,6 +18,7 @@ pub(super) const PROFILE: QueueProfile = QueueProfile {
     resolve_fields: include_str!("resolve.html"),
     // A rail's records always show whether a payment was made.
     resolves_unknown: false,
+    can_erase: true,
 };
 
 fn held(payments: u64) -> String {
@@ -75,6 +76,7 @@ fn payment_facts(payment: PaymentView, reference: Option<String>, now: Timestamp
     let tenant = payment.tenant_id.map(|id| id.to_string());
     facts.extend(tenant.map(|id| Fact::new("Tenant", id)));
     facts.push(Fact::at("Enqueued", payment.created_at, now));
+    facts.extend(payment.erased_at.map(|at| Fact::at("Erased", at, now)));
     facts.push(Fact::new("Attempts", payment.attempt_count.to_string()));
     facts
 }

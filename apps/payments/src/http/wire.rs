@@ -94,6 +94,8 @@ macro_rules! payment_shape {
             lease_expires_at: Option<Timestamp>,
             /// Why it is held or failed.
             reason: Option<String>,
+            /// When its content was erased.
+            erased_at: Option<Timestamp>,
             $($(#[$more])* $field: $kind,)*
         }
     };
@@ -107,7 +109,8 @@ payment_shape! {
 payment_shape! {
     /// A payment with its attempts.
     PaymentWithAttempts {
-        payload_hash: String,
+        /// Null if its content was erased.
+        payload_hash: Option<String>,
         /// In order.
         attempts: Vec<PaymentAttempt>,
     }

@@ -183,4 +183,6 @@ pub struct PaymentView {
     pub lease_expires_at: Option<Timestamp>,
     /// Why it is held or failed, for programs.
     pub reason: Option<String>,
+    /// When its content was erased: of its payload, amount and currency are left.
+    pub erased_at: Option<Timestamp>,
 }

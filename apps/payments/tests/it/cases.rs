@@ -4,6 +4,7 @@ pub(crate) mod alarms;
 pub(crate) mod complete;
 pub(crate) mod doubt;
 pub(crate) mod enqueue;
+pub(crate) mod erase;
 pub(crate) mod fixture;
 pub(crate) mod holds;
 pub(crate) mod order;
@@ -148,6 +149,12 @@ macro_rules! each_case {
                 a_forgotten_payment_leaves_its_number_used
                 a_payment_to_be_reconciled_stays
                 a_departure_of_payments_is_finished_step_by_step;
+            erase:
+                an_erased_payment_keeps_what_is_compared_with_the_rail
+                the_key_of_an_erased_payment_is_repeated_as_before
+                a_payment_that_must_be_compared_is_not_erased
+                a_late_success_about_an_erased_payment_keeps_its_reference
+                an_erased_payment_leaves_and_is_forgotten;
             alarms:
                 a_reused_reference_is_an_alarm
                 a_second_reference_is_an_alarm

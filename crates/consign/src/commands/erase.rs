@@ -1,24 +1,32 @@
 //! `consign erase`: removes the content of finished messages, in the database and in the archive.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+mod preview;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::{ArgGroup, Args};
 use consign_archive::{Archive, ErasedBy};
 use consign_failpoint::kill_at;
 use consign_kernel::{
-    By, ErasureAnswer, ErasureResult, ErasureTarget, Filter, MessageId, PAGE_ENTRIES_MAX,
-    QueueName, Store,
+    By, ErasureAnswer, ErasureResult, ErasureTarget, MessageId, PAGE_ENTRIES_MAX, QueueName, Store,
 };
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::sleep;
 
+use self::preview::preview;
 use crate::{
     arguments::{ByArgs, message_id},
     config::{Flags, Settings},
     context::{Context, known_queue},
     failure::{Exit, Failure},
-    output::{Output, Table, count, or_dash},
+    output::Output,
 };
 
 /// The maintenance may be writing to the archive; a file takes seconds.
@@ -63,15 +71,16 @@ impl Erase {
             Some(folder) => Some(folder.clone()),
             None => Settings::of(&config)?.retention.archive,
         };
-        let archive = open(folder, self.archive.is_some())?;
+        if self.archive.is_some() {
+            require_folder(folder.as_deref())?;
+        }
         let store = context.open_with(&config).await?.store;
         if let Some(queue) = &self.queue {
             known_queue(&*store, queue).await?;
         }
         let target = self.target();
-        let archived = archived(archive.as_ref(), &target)?;
         if !self.yes {
-            return preview(context.out, &*store, &target, archived).await;
+            return preview(context.out, &*store, &target, folder.as_deref()).await;
         }
         if self.by.reason.is_none() {
             return Err(Failure::usage(
@@ -79,16 +88,7 @@ impl Erase {
             ));
         }
         let by = self.by.by("");
-        // The database first: what leaves it from now on is archived without its content.
-        let results = erase(&*store, &target, &by).await?;
-        kill_at("erase_before_archive");
-        let wanted = in_archive(&results, archived);
-        // Also where nothing is wanted: a killed command may have left the old file of what it erased,
-        // and an erased message has no correlation id to be found by.
-        let cleared = match &archive {
-            Some(archive) => erase_archive(archive, wanted, &by).await?,
-            None => Vec::new(),
-        };
+        let (results, cleared) = erase_both(&*store, folder.as_deref(), &target, &by).await?;
         report(context.out, &results, &cleared)
     }
 
@@ -107,18 +107,42 @@ impl Erase {
     }
 }
 
-/// The archive. The configured folder is created by the first departure, so it may be missing; one
-/// that was named must exist.
-fn open(folder: Option<PathBuf>, is_named: bool) -> Result<Option<Archive>, Failure> {
-    let Some(folder) = folder else {
-        return Ok(None);
+/// Erases in the database, then in the archive: what leaves the database from then on is archived without
+/// its content, and what has left before is in the archive when that is listed.
+async fn erase_both(
+    store: &dyn Store,
+    folder: Option<&Path>,
+    target: &ErasureTarget,
+    by: &By,
+) -> Result<(Vec<ErasureResult>, Vec<MessageId>), Failure> {
+    let results = erase(store, target, by).await?;
+    kill_at("erase_before_archive");
+    let Some(archive) = open(folder).map_err(half_done)? else {
+        return Ok((results, Vec::new()));
     };
-    if !folder.is_dir() {
-        let what = format!("archive {} does not exist", folder.display());
-        let missing = Failure::new(Exit::NotFound, "no_archive", what);
-        return if is_named { Err(missing) } else { Ok(None) };
+    let archived = archived(Some(&archive), target).map_err(half_done)?;
+    let wanted = in_archive(&results, archived);
+    // Also where nothing is wanted: a killed command may have left the old file of what it erased, and an
+    // erased message has no correlation id to be found by.
+    let cleared = erase_archive(&archive, wanted, by).await?;
+    Ok((results, cleared))
+}
+
+fn require_folder(folder: Option<&Path>) -> Result<(), Failure> {
+    match folder {
+        Some(folder) if !folder.is_dir() => {
+            let what = format!("archive {} does not exist", folder.display());
+            Err(Failure::new(Exit::NotFound, "no_archive", what))
+        }
+        _ => Ok(()),
     }
-    Archive::open(folder).map(Some).map_err(failed)
+}
+
+/// The archive. The first departure creates its folder.
+fn open(folder: Option<&Path>) -> Result<Option<Archive>, Failure> {
+    let folder = folder.filter(|folder| folder.is_dir());
+    let archive = folder.map(Archive::open).transpose();
+    archive.map_err(failed)
 }
 
 fn failed(error: consign_archive::Error) -> Failure {
@@ -194,8 +218,8 @@ fn in_archive(results: &[ErasureResult], mut archived: BTreeSet<MessageId>) -> B
 
 /// Whether a message stays as it is because it must.
 fn is_refused(answer: ErasureAnswer) -> bool {
-    use ErasureAnswer::{AppQueue, BlocksGroup, NotFinal};
-    matches!(answer, NotFinal { .. } | BlocksGroup | AppQueue)
+    use ErasureAnswer::{AppQueue, BlocksGroup, Needed, NotFinal};
+    matches!(answer, NotFinal { .. } | BlocksGroup | Needed | AppQueue)
 }
 
 async fn erase_archive(
@@ -211,15 +235,17 @@ async fn erase_archive(
     for _ in 1..LOCKED_TRIES {
         match archive.erase(&ids, &by) {
             Err(consign_archive::Error::Locked { .. }) => sleep(LOCKED_PAUSE).await,
-            erased => return erased.map_err(half_done),
+            erased => return erased.map_err(|error| half_done(failed(error))),
         }
     }
-    archive.erase(&ids, &by).map_err(half_done)
+    archive
+        .erase(&ids, &by)
+        .map_err(|error| half_done(failed(error)))
 }
 
-fn half_done(error: consign_archive::Error) -> Failure {
+fn half_done(failure: Failure) -> Failure {
     let again = |text| format!("{text}. The database is erased, the archive is not: run it again");
-    failed(error).map_message(again)
+    failure.map_message(again)
 }
 
 fn report(out: Output, results: &[ErasureResult], cleared: &[MessageId]) -> Result<Exit, Failure> {
@@ -266,78 +292,16 @@ fn sentence(answer: ErasureAnswer) -> String {
                                        requeue, hold and resolve it, then erase it"
                 .to_owned()
         }
+        ErasureAnswer::Needed => {
+            "not changed: the app of its queue needs the content until something unfinished ends"
+                .to_owned()
+        }
         ErasureAnswer::AppQueue => {
-            "not changed: its queue belongs to an app, which has copies of the content".to_owned()
+            "not changed: its queue belongs to an app that cannot erase or is off here, and has \
+             copies of the content"
+                .to_owned()
         }
         ErasureAnswer::Departed => "has left the database".to_owned(),
         ErasureAnswer::NoSuchMessage => "is not in the database".to_owned(),
-    }
-}
-
-/// Shows what would be erased; changes nothing.
-async fn preview(
-    out: Output,
-    store: &dyn Store,
-    target: &ErasureTarget,
-    archived: BTreeSet<MessageId>,
-) -> Result<Exit, Failure> {
-    let mut table = Table::new([">id", "queue", "state", "key", "erased"]);
-    let (mut ids, mut found) = (archived, Vec::new());
-    ids.extend(in_database(store, target).await?);
-    for id in ids {
-        let explanation = store.explain(id).await?;
-        let message = explanation.as_ref().map(|it| &it.message);
-        let queue = message.map(|message| message.queue.to_string());
-        let key = message.and_then(|message| message.key.clone());
-        let state = explanation.as_ref().map(|it| it.state.kind().as_str());
-        let erased = explanation.as_ref().is_some_and(|it| it.erased.is_some());
-        table.row([
-            id.to_string(),
-            or_dash(queue.as_deref()),
-            state.unwrap_or("not in the database").to_owned(),
-            or_dash(key.as_deref()),
-            erased.to_string(),
-        ]);
-        found.push(json!({"id": id, "queue": queue, "state": state, "key": key, "erased": erased}));
-    }
-    if out.is_json() {
-        out.json(&json!({"preview": true, "messages": found}))?;
-        return Ok(Exit::Fine);
-    }
-    if found.is_empty() {
-        out.note("no messages match")?;
-        return Ok(Exit::Fine);
-    }
-    out.table(&table)?;
-    out.line("")?;
-    out.line(format_args!(
-        "Nothing was changed. To erase the content of {} for ever, run it again with --yes.",
-        count(found.len() as u64, "message")
-    ))?;
-    Ok(Exit::Fine)
-}
-
-/// The messages of a target in the database, for the preview.
-async fn in_database(store: &dyn Store, target: &ErasureTarget) -> Result<Vec<MessageId>, Failure> {
-    let filter = match target {
-        ErasureTarget::Ids(ids) => return Ok(ids.clone()),
-        ErasureTarget::Key { queue, key } => Filter {
-            queue: Some(queue.clone()),
-            key: Some(key.clone()),
-            ..Filter::default()
-        },
-        ErasureTarget::Correlation { id, .. } => Filter {
-            correlation_id: Some(id.clone()),
-            ..Filter::default()
-        },
-    };
-    let (mut ids, mut before) = (Vec::new(), None);
-    loop {
-        let page = store.list(&filter, before, PAGE_ENTRIES_MAX).await?;
-        ids.extend(page.items.iter().map(|message| message.id));
-        before = page.next;
-        if before.is_none() {
-            return Ok(ids);
-        }
     }
 }

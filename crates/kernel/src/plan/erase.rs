@@ -11,8 +11,10 @@ pub struct ErasureCandidate {
     pub is_erased: bool,
     /// Whether it is the head of its group.
     pub is_head: bool,
-    /// Whether its queue belongs to an app.
+    /// Whether its queue belongs to an app that cannot erase it.
     pub is_of_app: bool,
+    /// Whether its app needs it, whatever the time.
+    pub is_needed: bool,
 }
 
 impl ErasureCandidate {
@@ -21,9 +23,9 @@ impl ErasureCandidate {
         match self.state {
             _ if self.is_erased => Some(ErasureAnswer::AlreadyErased),
             _ if self.is_of_app => Some(ErasureAnswer::AppQueue),
-            StateKind::Delivered => None,
             StateKind::Dead if self.is_head => Some(ErasureAnswer::BlocksGroup),
-            StateKind::Dead => None,
+            StateKind::Delivered | StateKind::Dead if self.is_needed => Some(ErasureAnswer::Needed),
+            StateKind::Delivered | StateKind::Dead => None,
             state => Some(ErasureAnswer::NotFinal { state }),
         }
     }
@@ -41,6 +43,7 @@ mod tests {
                 is_erased: false,
                 is_head: false,
                 is_of_app: false,
+                is_needed: false,
             };
             let expected = match state {
                 StateKind::Delivered | StateKind::Dead => None,
@@ -63,7 +66,13 @@ mod tests {
             is_erased: false,
             is_head: true,
             is_of_app: false,
+            is_needed: true,
         };
         assert_eq!(head.refusal(), Some(ErasureAnswer::BlocksGroup));
+        let needed = ErasureCandidate {
+            is_head: false,
+            ..head
+        };
+        assert_eq!(needed.refusal(), Some(ErasureAnswer::Needed));
     }
 }

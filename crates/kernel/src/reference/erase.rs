@@ -89,6 +89,7 @@ impl Reference {
             is_erased: self.erasures.contains_key(&id),
             is_head: group.is_some_and(|group| self.heads.get(&group) == Some(&id)),
             is_of_app: false,
+            is_needed: false,
         }
         .refusal()
     }

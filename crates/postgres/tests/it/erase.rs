@@ -40,6 +40,7 @@ async fn delivered(count: usize) -> (TestDatabase, PostgresStore, Vec<MessageId>
     let ids: Vec<_> = lease.messages.iter().map(|c| c.message.id).collect();
     let report = |id: &MessageId| Report {
         detail: Some("Jane Doe has it".into()),
+        result: Some(json!({"ref": {"n": 1.50}, "name": "Jane Doe"})),
         ..Report::delivered(*id)
     };
     let reports: Vec<_> = ids.iter().map(report).collect();
@@ -256,6 +257,56 @@ async fn messages_of_a_queue_with_hooks_are_not_erased() {
     assert_eq!(erase(&store, ids[0]).await, ErasureAnswer::AppQueue);
     let explained = store.explain(ids[0]).await.unwrap().unwrap();
     assert_eq!(explained.erased, None);
+}
+
+const SHOP: &str = "
+CREATE SCHEMA shop;
+CREATE TABLE shop.gone (id bigint PRIMARY KEY, name text, at timestamptz);
+CREATE FUNCTION shop.needed(text, bigint, bigint, timestamptz) RETURNS SETOF bigint
+    LANGUAGE sql AS $$ SELECT 1::bigint WHERE 1 >= $2 AND 1 < $3 OR $4 < 'infinity' $$;
+CREATE FUNCTION shop.keeps(text) RETURNS text[] LANGUAGE sql AS $$ SELECT '{ref}'::text[] $$;
+CREATE FUNCTION shop.erased(text, bigint[], timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF 4 = ANY ($2) THEN
+        RAISE EXCEPTION 'message 4 cannot be erased';
+    END IF;
+    INSERT INTO shop.gone SELECT m.id, m.payload->>'name', e.at
+        FROM consign.message m JOIN consign.erasure e ON e.message_id = m.id AND e.at = $3 WHERE m.id = ANY ($2);
+END $$;
+SELECT consign.set_hook('default', 'needed', 'shop.needed');
+SELECT consign.set_hook('default', 'keeps', 'shop.keeps');
+SELECT consign.set_hook('default', 'erased', 'shop.erased');
+";
+
+/// What the app needs for ever stays; its hook and the erasure are one transaction.
+#[tokio::test]
+async fn an_app_erases_its_rows_with_their_messages() {
+    use ErasureAnswer::{AlreadyErased, Erased, Needed};
+    let (database, store, ids) = delivered(4).await;
+    execute(database.url(), SHOP).await;
+    let all = ErasureTarget::Ids(ids.clone());
+    store.erase(&all, &by()).await.expect_err("the hook fails");
+    let explained = store.explain(ids[1]).await.unwrap().unwrap();
+    assert_eq!(explained.erased, None);
+    let answers = [(0, Needed), (1, Erased), (1, AlreadyErased), (2, Erased)];
+    for (index, answer) in answers {
+        assert_eq!(erase(&store, ids[index]).await, answer);
+    }
+    let seen = store.history(ids[1]).await.unwrap();
+    let left = Some(json!({"ref": {"n": 1.50}}));
+    assert_eq!((&seen[0].detail, &seen[0].result), (&None, &left));
+    let names = "SELECT name FROM shop.gone ORDER BY id";
+    let names: Vec<String> = sqlx::query_scalar(names)
+        .fetch_all(store.pool())
+        .await
+        .unwrap();
+    assert_eq!(names, ["Jane Doe"; 2], "read before they went");
+    let mut owner = PgConnection::connect(database.url()).await.unwrap();
+    for forged in ["{\"ref\": {\"n\": 2}}", "{\"ref\": {\"n\": 1.5}, \"a\": 1}"] {
+        let sql = format!("UPDATE consign.attempt SET result = '{forged}' WHERE message_id = 2");
+        assert_eq!(rejection(&mut owner, &sql).await, "CN009", "{sql}");
+    }
+    assert_eq!(store.doctor().await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -156,7 +156,7 @@ async fn page(
         decide: kind == StateKind::Held,
         erase: matches!(kind, StateKind::Delivered | StateKind::Dead)
             && explanation.erased.is_none()
-            && profile.is_none(),
+            && profile.is_none_or(|profile| profile.can_erase),
     };
     let erased = explanation.erased.map(|erasure| erasure.sentence());
     let message = explanation.message;

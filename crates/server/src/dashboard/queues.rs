@@ -196,6 +196,7 @@ mod tests {
                 held: Some(|held| format!("{held} parcels held")),
                 resolve_fields: "",
                 resolves_unknown: true,
+                can_erase: true,
             }],
         };
         let alerts = queues.alerts_of(&queue, &counts);

@@ -87,8 +87,10 @@ codes! {
         "only delivered and dead messages can be erased" "`state` has its current state; wait until it is finished, or hold and resolve it"
     BLOCKS_GROUP "blocks_group" CONFLICT
         "the message is dead and its group waits for it to be delivered" "requeue it; or requeue, hold and resolve it as delivered; then erase it"
+    NEEDED "needed" CONFLICT
+        "the app of the queue needs the content until something unfinished ends" "see the app's page: a payment is compared with the rail's records first"
     APP_QUEUE "app_queue" CONFLICT
-        "the queue belongs to an app, which has copies of the content" "orders: `consign orders purge`; memories: the tool `memory_delete`; payments leave by retention"
+        "the queue belongs to an app that cannot erase or is off here, and has copies of the content" "orders and payments: enable the app; memories: the tool `memory_delete`"
     REASON_REQUIRED "reason_required" BAD_REQUEST
         "an operator's action needs a reason" "add `reason`: the audit log records it"
 

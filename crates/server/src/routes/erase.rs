@@ -53,6 +53,7 @@ pub(crate) async fn erase_one(
         ErasureAnswer::Erased | ErasureAnswer::AlreadyErased => Ok(result),
         ErasureAnswer::NotFinal { state } => Err(elsewhere(codes::NOT_FINAL, id, state)),
         ErasureAnswer::BlocksGroup => Err(stays(codes::BLOCKS_GROUP, id)),
+        ErasureAnswer::Needed => Err(stays(codes::NEEDED, id)),
         ErasureAnswer::AppQueue => Err(stays(codes::APP_QUEUE, id)),
         ErasureAnswer::Departed | ErasureAnswer::NoSuchMessage => Err(Problem::no_such_message(id)),
     }

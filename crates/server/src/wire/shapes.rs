@@ -198,6 +198,7 @@ pub(crate) enum ErasureWord {
     AlreadyErased,
     NotFinal,
     BlocksGroup,
+    Needed,
     AppQueue,
     Departed,
     NoSuchMessage,

@@ -134,6 +134,7 @@ impl Extension for Parcels {
             held: Some(|held| format!("{held} parcels kept back")),
             resolve_fields: "<input name=\"weight\">",
             resolves_unknown: false,
+            can_erase: false,
         })
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use consign_conformance::stage::{Maintenance, done};
 use consign_kernel::{
-    By, Claim, ManualClock, MessageId, Migration, NewMessage, QueueName, QueuePolicy, RedrivePlan,
-    Report, prelude::*,
+    By, Claim, ErasureAnswer, ErasureTarget, ManualClock, MessageId, Migration, NewMessage,
+    QueueName, QueuePolicy, RedrivePlan, Report, prelude::*,
 };
 use consign_sqlite::{
     Clock, Component, Hook, SqliteOptions, SqliteStore,
@@ -14,7 +14,7 @@ use consign_sqlite::{
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use sqlx::SqliteConnection;
+use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 
 /// Writes down what was settled.
@@ -67,6 +67,28 @@ impl Hook for Shop {
     ) -> Result<Vec<MessageId>> {
         let is_within = |id: &MessageId| (first..=last).contains(id);
         Ok([MessageId(1)].into_iter().filter(is_within).collect())
+    }
+
+    fn can_erase(&self) -> bool {
+        true
+    }
+
+    fn keeps(&self) -> &'static [&'static str] {
+        &["ref"]
+    }
+
+    /// Fails for message 4; the content can be read.
+    async fn erased(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
+        for id in ids {
+            sqlx::query(
+                "INSERT INTO sent (id) SELECT CASE id WHEN 4 THEN 'fails' ELSE 1000 * id + payload END
+                     FROM message WHERE id = ?1",
+            )
+            .bind(id.0)
+            .execute(&mut *work.connection)
+            .await?;
+        }
+        Ok(())
     }
 
     async fn departed(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
@@ -197,6 +219,64 @@ async fn a_process_without_the_app_goes_on_with_other_queues() {
     assert_eq!(with.queue_counts(&mail()).await.unwrap().unwrap().1.dead, 1);
     let redrive = with.step_redrive(10).await.unwrap().unwrap();
     assert_eq!(redrive.moved, 1, "left for who has the app");
+}
+
+async fn erase(
+    store: &SqliteStore,
+    ids: &[MessageId],
+) -> consign_kernel::Result<Vec<ErasureAnswer>> {
+    let target = ErasureTarget::Ids(ids.to_vec());
+    let results = store.erase(&target, &by()).await?;
+    Ok(results.into_iter().map(|result| result.answer).collect())
+}
+
+/// What the app needs for ever stays; its hook and the erasure are one transaction.
+#[tokio::test]
+async fn an_app_erases_its_rows_with_their_messages() {
+    let file = File::new();
+    let (with, without) = (file.with_the_app().await, file.without().await);
+    let policy = QueuePolicy::default();
+    with.put_queue(&mail(), &policy, &by()).await.unwrap();
+    for _ in 0..4 {
+        enqueue(&with, mail()).await;
+    }
+    let lease = with.claim(&Claim::new(mail(), "w", 4)).await.unwrap();
+    let lease = lease.unwrap();
+    let ids: Vec<_> = lease.messages.iter().map(|c| c.message.id).collect();
+    let report = |id: &MessageId| Report {
+        result: Some(json!({"ref": {"n": 1.50}, "name": "Jane Doe"})),
+        ..Report::delivered(*id)
+    };
+    let reports: Vec<_> = ids.iter().map(report).collect();
+    with.settle(lease.token, &reports).await.unwrap();
+    let refused = erase(&without, &ids).await.unwrap();
+    assert_eq!(refused, [ErasureAnswer::AppQueue; 4]);
+    erase(&with, &ids).await.unwrap_err();
+    let explained = with.explain(ids[1]).await.unwrap().unwrap();
+    assert_eq!(explained.erased, None, "the hook failed");
+    use ErasureAnswer::{AlreadyErased, Erased, Needed};
+    assert_eq!(erase(&with, &ids[..2]).await.unwrap(), [Needed, Erased]);
+    assert_eq!(
+        erase(&with, &ids[1..3]).await.unwrap(),
+        [AlreadyErased, Erased]
+    );
+    let seen = with.history(ids[1]).await.unwrap();
+    assert_eq!(seen[0].result, Some(json!({"ref": {"n": 1.50}})));
+    let database = file.directory.path().join("queue.db");
+    let database = database.to_str().unwrap();
+    let mut connection = SqliteConnection::connect(database).await.unwrap();
+    let marked: Vec<i64> = sqlx::query_scalar("SELECT id FROM sent WHERE id > 1000")
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(marked, [2_001, 3_001]);
+    let forged = "UPDATE attempt SET result = '{\"ref\":{\"n\":2}}' WHERE message_id = 2";
+    sqlx::query(forged)
+        .execute(&mut connection)
+        .await
+        .unwrap_err();
+    assert_eq!(with.doctor().await.unwrap(), []);
+    assert_eq!(without.doctor().await.unwrap(), []);
 }
 
 async fn purge(store: &SqliteStore, ids: &[MessageId]) -> consign_kernel::Result<()> {

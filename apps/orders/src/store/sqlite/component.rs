@@ -176,6 +176,18 @@ impl Hook for OrdersComponent {
         Ok(needed.into_iter().map(MessageId).collect())
     }
 
+    fn can_erase(&self) -> bool {
+        true
+    }
+
+    async fn erased(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
+        sqlx::query(sql!("ledger_erase"))
+            .bind(rows::id_array(ids))
+            .execute(&mut *work.connection)
+            .await?;
+        Ok(())
+    }
+
     async fn departed(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
         // The ledger is last: the others find their rows by it.
         for statement in [

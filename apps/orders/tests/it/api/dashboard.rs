@@ -37,9 +37,12 @@ async fn an_order_is_shown_from_the_ledger(bench: Bench) {
         "instrument": "USDJPY", "side": "BUY", "qty": 0.731, "idempotency_key": "order-0001",
         "order_id": "my-order-7",
     });
-    let mut placing = request(axum::http::Method::POST, "/do/order", Some(body));
-    set(&mut placing, &[("idempotency-key", "order-0001")]);
-    let placed = bench.call(placing).await;
+    let place = || {
+        let mut placing = request(axum::http::Method::POST, "/do/order", Some(body.clone()));
+        set(&mut placing, &[("idempotency-key", "order-0001")]);
+        placing
+    };
+    let placed = bench.call(place()).await;
     placed.is(201);
     let id = placed.json["outbox_id"].as_i64().unwrap();
     let fixture = DashboardFixture::open(bench).await;
@@ -94,4 +97,31 @@ async fn an_order_is_shown_from_the_ledger(bench: Bench) {
         revealed.says(200, word);
     }
     hides(&revealed, &["data-topic"]);
+
+    let form = fixture
+        .get(&mut browser, &format!("/ui/messages/{id}"))
+        .await;
+    let action = format!("/ui/messages/{id}/erase");
+    let fields = [("reason", "request 12")];
+    let erased = fixture.send(&mut browser, &form, &action, &fields).await;
+    fixture
+        .get(&mut browser, erased.header("location"))
+        .await
+        .says(200, "Erased: its content is gone.");
+    let shown = page(&fixture, id).await;
+    shown
+        .says(200, "request 12")
+        .says(200, "<dd class=\"long\">succeeded</dd>");
+    hides(&shown, &["my-order-7", "B&#60;17&#62;", "Reason to erase"]);
+    let left = json!({
+        "status": "ok", "idempotency_key": "order-0001", "erased": true,
+        "message": "the result of this order was erased",
+    });
+    let again = fixture.bench.call(place()).await;
+    again.is(200);
+    assert_eq!(again.json, left);
+    let known = fixture.bench.get("/do/order/order-0001").await;
+    known.is(200);
+    assert_eq!(known.json["exec_result"], left);
+    assert_eq!(known.json["status"], "succeeded");
 }

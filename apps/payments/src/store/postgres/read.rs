@@ -164,5 +164,6 @@ pub(super) fn view(row: &PgRow) -> Result<PaymentView> {
         claimed_by: rows::column(row, "owner")?,
         lease_expires_at: rows::optional_time(row, "expires_at")?,
         reason: rows::column(row, "reason")?,
+        erased_at: rows::optional_time(row, "erased_at")?,
     })
 }

@@ -96,9 +96,35 @@ impl Hook for PaymentsComponent {
         Ok(needed.into_iter().map(MessageId).collect())
     }
 
+    fn can_erase(&self) -> bool {
+        true
+    }
+
+    /// Those that are compared with the rail's records.
+    fn keeps(&self) -> &'static [&'static str] {
+        &[
+            "rail_reference",
+            "rail_code",
+            "latency_ms",
+            "may_have_begun",
+        ]
+    }
+
+    async fn erased(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
+        sqlx::query(sql!("payment_erase"))
+            .bind(rows::id_array(ids))
+            .execute(&mut *work.connection)
+            .await?;
+        Ok(())
+    }
+
     /// The row of a payment is the record of its key; both go together.
     async fn forgotten(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
-        for statement in [sql!("payment_sequences_forget"), sql!("payment_forget")] {
+        for statement in [
+            sql!("payment_sequences_forget"),
+            sql!("payment_erased_forget"),
+            sql!("payment_forget"),
+        ] {
             sqlx::query(statement)
                 .bind(rows::id_array(ids))
                 .execute(&mut *work.connection)

@@ -21,7 +21,7 @@ struct DuplicatePayment {
     created_at: Timestamp,
     /// `None` unless it is one of the same call.
     is_held: Option<bool>,
-    /// Set if its message has left: `stored` lacks the caller's payload then.
+    /// Set if its message was erased or has left: `stored` lacks the caller's payload then.
     former: Option<FormerPayment>,
 }
 

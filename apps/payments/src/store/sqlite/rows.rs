@@ -64,6 +64,7 @@ impl ViewRow {
             claimed_by: row.try_get("owner")?,
             lease_expires_at: time("expires_at")?,
             reason: row.try_get("reason")?,
+            erased_at: time("erased_at")?,
         }))
     }
 }
@@ -107,6 +108,14 @@ pub(super) async fn one(
             view.reason = Some(if is_decided { code } else { ceiling() });
         }
         State::Waiting { .. } | State::Delivered { .. } => {}
+    }
+    if let Some(erased) = story.erased {
+        view.erased_at = Some(erased.at);
+        let left: String = sqlx::query_scalar(sql!("payment_erased"))
+            .bind(view.message_id.0)
+            .fetch_one(connection)
+            .await?;
+        return Ok(Some((view, rows::payload(&left)?)));
     }
     let stored = StoredPayment::read(&story.message.payload);
     let stored =

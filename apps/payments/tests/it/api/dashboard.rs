@@ -55,6 +55,7 @@ async fn a_payment_is_shown_with_its_reference_and_its_successors(bench: Bench) 
     let (one, two) = (id(&first).await, id(&second).await);
     let fixture = DashboardFixture::open(bench).await;
     let shown = page(&fixture, one).await;
+    shown.says(200, "Reason to erase");
     shown
         .says(200, "<dd class=\"long\">RAIL-99</dd>")
         .says(200, "<dd class=\"long\">DISPATCHED</dd>")
@@ -68,6 +69,23 @@ async fn a_payment_is_shown_with_its_reference_and_its_successors(bench: Bench) 
         200,
         &format!("<a href=\"/ui/messages/{one}\">message {one}, DISPATCHED"),
     );
+    let path = format!("/v1/messages/{one}/erase");
+    let erased = fixture
+        .bench
+        .post(&path, json!({"reason": "request 12"}))
+        .await;
+    erased.is(200);
+    let shown = page(&fixture, one).await;
+    shown
+        .says(200, "<dd class=\"long\">RAIL-99</dd>")
+        .says(200, "<dt>Erased</dt>")
+        .says(200, "request 12");
+    let looked = fixture.bench.get(&format!("/v1/payments/{first}")).await;
+    looked.is(200);
+    assert!(looked.json["payload_hash"].is_null(), "{}", looked.json);
+    assert!(looked.json["erased_at"].is_string(), "{}", looked.json);
+    let reference = &looked.json["attempts"][0]["rail_reference"];
+    assert_eq!(reference, "RAIL-99");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Payments that need an operator are findings of doctor too.
 
 use consign_conformance::stage::{TTL, by, s};
-use consign_kernel::Finding;
+use consign_kernel::{ErasureAnswer, ErasureTarget, Finding};
 use consign_payments::{Completion, ReusedReference};
 
 use super::{
@@ -107,11 +107,15 @@ pub(crate) async fn an_unconfirmed_late_success_is_an_alarm(harness: &dyn Paymen
     fixture.resolve(id, &paid("REF-BOOKS")).await;
     assert_eq!(codes(&fixture).await, [""; 0], "a person has decided");
 
-    lose(3).await;
+    let id = lose(3).await;
     fixture
         .work_off(|id| Completion::dispatched(id, "REF-OTHER"))
         .await;
     assert_eq!(codes(&fixture).await, alarm, "paid twice, it seems");
+    let target = ErasureTarget::Ids(vec![fixture.view(id).await.message_id]);
+    let erased = fixture.stage.store.erase(&target, &by()).await;
+    let erased = erased.expect("erase answers")[0].answer;
+    assert_eq!(erased, ErasureAnswer::Needed);
 }
 
 /// Failed at the ceiling, though a silent worker may have called the rail.

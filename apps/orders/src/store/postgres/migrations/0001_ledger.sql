@@ -29,11 +29,16 @@ CREATE INDEX idx_idempo_ledger_expires ON consign.idempo_ledger (expires_at);
 CREATE INDEX idempo_ledger_first_seen ON consign.idempo_ledger (first_seen_at);
 CREATE INDEX idempo_ledger_give_up ON consign.idempo_ledger (give_up_at) WHERE give_up_at IS NOT NULL;
 
--- `succeeded` is final, for every writer: an executed order is not taken back.
+-- `succeeded` is final, for every writer: an executed order is not taken back. Only an erasure of its message changes the response.
 CREATE FUNCTION consign.refuse_reopening() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
+    IF to_jsonb(NEW) - 'response_payload_json' = to_jsonb(OLD) - 'response_payload_json' AND NEW.response_payload_json->>'erased' = 'true'
+        AND EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = OLD.outbox_id)
+    THEN
+        RETURN NEW;
+    END IF;
     RAISE EXCEPTION 'consign.idempo_ledger: succeeded is final'
         USING ERRCODE = 'CN009', HINT = 'A succeeded row never changes; a purge deletes it after it has expired.';
 END $$;

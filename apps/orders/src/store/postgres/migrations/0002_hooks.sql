@@ -268,12 +268,13 @@ REVOKE ALL ON FUNCTION consign.remove_orders(text[], text[], bigint[], text, tex
 -- time for finished messages, they leave by that, into the archive, and not by a purge.
 --
 -- Nothing here waits for a row: a requeue has its dead message in hand and wants the row of the ledger.
--- One that is being requeued in this moment is left out.
+-- One that is being requeued or erased in this moment is left out.
 CREATE FUNCTION consign.lock_purgeable(p_limit int, p_now timestamptz, OUT clients text[], OUT keys text[], OUT ids bigint[],
                                        OUT succeeded boolean[], OUT until timestamptz, OUT is_cut boolean)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
+    v_free   bigint[];
     v_dead   bigint[];
     v_purged text[];
 BEGIN
@@ -289,13 +290,16 @@ BEGIN
                       AND CASE WHEN l.outbox_id IS NULL THEN l.status <> 'accepted' OR l.give_up_at <= p_now
                                ELSE coalesce(consign.state_of(l.outbox_id) = ANY (v_purged), true) END
                   ORDER BY l.expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED) o;
+    v_free := ARRAY(SELECT m.id FROM consign.message m WHERE m.id = ANY (ids) AND m.id BETWEEN consign.least_id(ids) AND consign.greatest_id(ids)
+                        FOR UPDATE SKIP LOCKED);
     v_dead := ARRAY(SELECT d.message_id FROM consign.dead d WHERE d.message_id = ANY (ids) FOR UPDATE SKIP LOCKED);
     SELECT array_agg(o.client ORDER BY o.client COLLATE "C", o.key COLLATE "C"), array_agg(o.key ORDER BY o.client COLLATE "C", o.key COLLATE "C"),
            array_agg(o.id ORDER BY o.client COLLATE "C", o.key COLLATE "C"),
            array_agg(o.succeeded ORDER BY o.client COLLATE "C", o.key COLLATE "C")
         INTO clients, keys, ids, succeeded
         FROM unnest(clients, keys, ids, succeeded) AS o (client, key, id, succeeded)
-        WHERE o.id IS NULL OR o.id = ANY (v_dead) OR coalesce(consign.state_of(o.id) = 'delivered', true);
+        WHERE (o.id = ANY (v_dead) OR coalesce(consign.state_of(o.id) = 'delivered', true))
+            AND (o.id = ANY (v_free) OR NOT EXISTS (SELECT FROM consign.message m WHERE m.id = o.id));
 END $$;
 REVOKE ALL ON FUNCTION consign.lock_purgeable(int, timestamptz) FROM PUBLIC;
 

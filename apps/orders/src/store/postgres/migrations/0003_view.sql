@@ -21,7 +21,8 @@ SELECT m.id,
        split_part(m.key, '/', 1) AS client,
        substr(m.key, strpos(m.key, '/') + 1) AS idempotency_key,
        consign.order_body(m.payload) AS order_request_json,
-       m.payload->>'request_digest' AS request_digest,
+       -- An erased message has none.
+       coalesce(m.payload->>'request_digest', (SELECT l.request_digest FROM consign.idempo_ledger l WHERE l.outbox_id = p.id)) AS request_digest,
        p.status,
        coalesce(p.attempts, (SELECT count(*) FROM consign.attempt a
            WHERE a.message_id = p.id AND a.outcome <> 'delivered' AND a.code IS DISTINCT FROM 'resolved'

@@ -1,4 +1,4 @@
--- How orders leave: an order stays while its key can be repeated; its row of the ledger and its key leave with its message.
+-- How orders leave and are erased: an order stays while its key can be repeated; its row of the ledger and its key leave with its message.
 
 -- The messages of a range whose orders can still be repeated.
 CREATE FUNCTION consign.needed_orders(p_queue text, p_first bigint, p_until bigint, p_at timestamptz) RETURNS SETOF bigint
@@ -31,3 +31,18 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.depart_orders(text, bigint, bigint, int) FROM PUBLIC;
 SELECT consign.set_hook('orders', 'departed', 'consign.depart_orders');
+
+-- Erases the responses of orders: what a repeated request gets from then on. Their codes stay, like those of attempts.
+CREATE FUNCTION consign.erase_orders(p_queue text, p_ids bigint[], p_at timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    AS $$
+BEGIN
+    UPDATE consign.idempo_ledger l SET response_payload_json = json_strip_nulls(json_build_object(
+            'status', CASE l.status WHEN 'succeeded' THEN 'ok' ELSE 'error' END,
+            'error', substring(l.response_payload_json->>'reason_code' FROM '^[A-Z_]{1,64}$'),
+            'reason_code', substring(l.response_payload_json->>'reason_code' FROM '^[A-Z_]{1,64}$'),
+            'message', 'the result of this order was erased', 'idempotency_key', l.idempotency_key, 'erased', true))
+        WHERE l.outbox_id = ANY (p_ids) AND l.response_payload_json IS NOT NULL;
+END $$;
+REVOKE ALL ON FUNCTION consign.erase_orders(text, bigint[], timestamptz) FROM PUBLIC;
+SELECT consign.set_hook('orders', 'erased', 'consign.erase_orders');

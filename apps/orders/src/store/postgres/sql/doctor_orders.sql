@@ -44,7 +44,8 @@ SELECT 'order_guard_off', 'the ledger of orders is not updated with its messages
        '{}'::bigint[]
     FROM (VALUES ('check', 'consign.check_orders'), ('settled', 'consign.end_orders'), ('expired', 'consign.end_orders'),
                ('moved', 'consign.reopen_orders'), ('resolve', 'consign.resolved_order'),
-               ('needed', 'consign.needed_orders'), ('departed', 'consign.depart_orders')) AS wanted (event, function)
+               ('needed', 'consign.needed_orders'), ('departed', 'consign.depart_orders'),
+               ('erased', 'consign.erase_orders')) AS wanted (event, function)
     WHERE NOT EXISTS (SELECT FROM consign.queue q WHERE q.name = 'orders' AND q.hooks->>wanted.event = wanted.function)
 UNION ALL
 SELECT 'order_guard_off', 'succeeded rows of the ledger of orders can be changed: trigger succeeded_is_final is off',

@@ -47,7 +47,7 @@ CREATE TABLE order_quota (
     PRIMARY KEY (client, day)
 ) STRICT, WITHOUT ROWID;
 
--- `succeeded` is final, for every writer. REPLACE would delete the row without firing a trigger, so it
+-- `succeeded` is final, for every writer; only an erasure of its message changes the response. REPLACE would delete the row without firing a trigger, so it
 -- is rejected.
 CREATE TRIGGER idempo_ledger_final BEFORE UPDATE ON idempo_ledger
 WHEN OLD.status = 'succeeded' AND (
@@ -55,6 +55,8 @@ WHEN OLD.status = 'succeeded' AND (
     OR NEW.request_digest IS NOT OLD.request_digest
     OR NEW.result_digest IS NOT OLD.result_digest
     OR NEW.response_payload_json IS NOT OLD.response_payload_json
+       AND NOT (NEW.response_payload_json ->> '$.erased' IS 1
+                AND EXISTS (SELECT 1 FROM erasure WHERE message_id = OLD.outbox_id))
     OR NEW.outbox_id IS NOT OLD.outbox_id)
 BEGIN SELECT raise(ABORT, 'idempo_ledger: succeeded is final'); END;
 CREATE TRIGGER idempo_ledger_replace BEFORE INSERT ON idempo_ledger
@@ -137,7 +139,9 @@ known AS (
 SELECT k.id, k.created_at,
        max(k.created_at, coalesce(k.moved_at, 0), coalesce(k.locked_at, 0),
            coalesce(a.finished_at, 0), k.since) AS updated_at,
-       k.client, k.idempotency_key, k.body AS order_request_json, k.request_digest,
+       k.client, k.idempotency_key, k.body AS order_request_json,
+       -- An erased message has none.
+       coalesce(k.request_digest, (SELECT request_digest FROM idempo_ledger WHERE outbox_id = k.id)) AS request_digest,
        CASE k.name
            WHEN 'leased' THEN 'sending'
            WHEN 'held' THEN 'failed'

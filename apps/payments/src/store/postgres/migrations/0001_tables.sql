@@ -77,6 +77,15 @@ CREATE TRIGGER keys_are_kept BEFORE DELETE ON consign.payment
 CREATE TRIGGER append_only BEFORE DELETE OR TRUNCATE ON consign.payment_participant
     FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
 
+-- What an erasure leaves of the payloads of payments.
+CREATE TABLE consign.payment_erased (
+    message_id    bigint PRIMARY KEY,
+    amount_minor  numeric,
+    currency_code text
+);
+CREATE TRIGGER append_only BEFORE UPDATE OR TRUNCATE ON consign.payment_erased
+    FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
+
 -- The state of an attempt in the payment protocol; from the attempt alone, because attempts never
 -- change. What will be tried again has a time for it; what was given up has none. What is in doubt is
 -- never given up: on its last try, or without a reference, it is held. The same table as AttemptState::of

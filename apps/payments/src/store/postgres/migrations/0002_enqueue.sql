@@ -116,14 +116,16 @@ CREATE FUNCTION consign.payment_body(p_first consign.payment, p_payload jsonb, p
         || CASE WHEN p_is_held THEN '{"kyc_hold": true}' ELSE '{}' END::jsonb;
 REVOKE ALL ON FUNCTION consign.payment_body(consign.payment, jsonb, boolean) FROM PUBLIC;
 
--- The same as payment_conflict for a payment whose message has left: by the digest that its key keeps.
+-- The same as payment_conflict for a payment whose message was erased or has left: by the digest that is kept.
 CREATE FUNCTION consign.former_payment_conflict(p_first consign.payment, p_again consign.new_payment) RETURNS text
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_digest bytea;
 BEGIN
-    SELECT k.digest INTO v_digest FROM consign.message_key k WHERE k.queue = 'payments' AND k.key = p_first.outbox_id::text;
+    SELECT coalesce(e.digest, k.digest) INTO v_digest
+        FROM consign.message_key k LEFT JOIN consign.erasure e ON e.message_id = p_first.message_id
+        WHERE k.queue = 'payments' AND k.key = p_first.outbox_id::text;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the key of payment % was removed during the call', p_first.outbox_id
             USING ERRCODE = 'serialization_failure', HINT = 'Nothing was written. Enqueue the payment again.';
@@ -248,7 +250,7 @@ BEGIN
             state := CASE WHEN v_holds[v_index] THEN 'HELD' ELSE 'PENDING' END;
         ELSE
             SELECT m.payload INTO v_body FROM consign.message m WHERE m.id = v_payment.message_id;
-            conflict := CASE WHEN FOUND THEN consign.payment_conflict(v_payment, v_body, v_new)
+            conflict := CASE WHEN FOUND AND v_body <> 'null' THEN consign.payment_conflict(v_payment, v_body, v_new)
                              ELSE consign.former_payment_conflict(v_payment, v_new) END;
             state := consign.payment_state(v_payment.message_id);
             IF current_setting('transaction_isolation') <> 'read committed' THEN

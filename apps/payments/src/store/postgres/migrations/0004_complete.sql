@@ -320,7 +320,8 @@ BEGIN
     END IF;
     v_kept := consign.record_late(p_lease_token, v_said.ids, v_said.outcomes, v_said.codes, v_said.details, v_said.results);
     INSERT INTO consign.late (message_id, fence, at, token, outcome, owner, code, detail, result)
-        SELECT r.id, a.fence, consign.clock(), a.token, r.outcome::consign.outcome, a.owner, r.code, r.detail, r.result
+        SELECT r.id, a.fence, consign.clock(), a.token, r.outcome::consign.outcome, a.owner, r.code,
+               CASE WHEN NOT EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = r.id) THEN r.detail END, r.result
             FROM unnest(v_all) c
             JOIN unnest(v_said.ids, v_said.outcomes, v_said.codes, v_said.details, v_said.results)
                 AS r (id, outcome, code, detail, result) ON r.id = c.message_id
@@ -329,7 +330,8 @@ BEGIN
             WHERE NOT consign.is_recorded_as(c, a.outcome, a.code, a.result)
         ON CONFLICT DO NOTHING;
     INSERT INTO consign.late (message_id, fence, at, token, outcome, owner, code, detail, result, after_all)
-        SELECT r.id, l.fence, consign.clock(), l.token, 'delivered', l.owner, r.code, r.detail, r.result, true
+        SELECT r.id, l.fence, consign.clock(), l.token, 'delivered', l.owner, r.code,
+               CASE WHEN NOT EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = r.id) THEN r.detail END, r.result, true
             FROM unnest(v_said.ids, v_said.outcomes, v_said.codes, v_said.details, v_said.results)
                 AS r (id, outcome, code, detail, result)
             JOIN consign.late l ON l.message_id = r.id AND l.token = p_lease_token AND NOT l.after_all

@@ -45,7 +45,7 @@ GRANT SELECT ON consign.payment_outbox_pending, consign.payment_outbox_attempts,
     TO consign_operator, consign_auditor, symphony_control, symphony_readonly, symphony_auditor;
 GRANT SELECT ON consign.tenant_payment_outbox_pending, consign.tenant_payment_outbox_attempts TO symphony_tenant;
 GRANT SELECT ON consign.payment TO consign_operator, consign_auditor, symphony_control, symphony_tenant;
-GRANT SELECT ON consign.payment_undelivered, consign.participant_outbox_sequences TO consign_operator, consign_auditor, symphony_control;
+GRANT SELECT ON consign.payment_erased, consign.payment_undelivered, consign.participant_outbox_sequences TO consign_operator, consign_auditor, symphony_control;
 GRANT SELECT ON consign.payment_participant, consign.tenant_login TO consign_operator, consign_auditor;
 
 -- A reader of the table itself sees its tenant's rows, or all of them. The policies do not apply to the owner, as which

@@ -1,4 +1,4 @@
--- How payments leave: the message goes with its attempts, the row of consign.payment stays as the record of the payment's key.
+-- How payments leave and are erased: the message goes with its attempts, the row of consign.payment stays as the record of the payment's key.
 -- A repeated key is compared with the digest that consign.message_key has; when that key is forgotten, the row goes too.
 
 -- The messages of a range that still have to be compared with the books of the rail: a late success that no attempt confirms,
@@ -41,7 +41,29 @@ BEGIN
         FROM (SELECT p.participant_id, max(p.sequence_id) AS last FROM consign.payment p
                   WHERE p.message_id = ANY (p_ids) GROUP BY p.participant_id) g
         WHERE q.participant_id = g.participant_id AND q.dense_from <= g.last;
+    DELETE FROM consign.payment_erased e WHERE e.message_id = ANY (p_ids);
     DELETE FROM consign.payment p WHERE p.message_id = ANY (p_ids);
 END $$;
 REVOKE ALL ON FUNCTION consign.forget_payments(text, bigint[]) FROM PUBLIC;
 SELECT consign.set_hook('payments', 'forgotten', 'consign.forget_payments');
+
+-- What stays of a payment that is erased, for the comparison with the books of the rail: amount and currency here, the answers
+-- of the rail with its attempts.
+CREATE FUNCTION consign.erase_payments(p_queue text, p_ids bigint[], p_at timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    AS $$
+BEGIN
+    INSERT INTO consign.payment_erased (message_id, amount_minor, currency_code)
+        SELECT m.id, CASE jsonb_typeof(m.payload #> '{payload,amount_minor}') WHEN 'number' THEN (m.payload #>> '{payload,amount_minor}')::numeric END,
+               substring(coalesce(m.payload #>> '{payload,currency_code}', m.payload #>> '{payload,currency}') FROM '^[A-Z]{3}$')
+            FROM consign.message m
+            WHERE m.id = ANY (p_ids) AND m.id BETWEEN consign.least_id(p_ids) AND consign.greatest_id(p_ids);
+END $$;
+REVOKE ALL ON FUNCTION consign.erase_payments(text, bigint[], timestamptz) FROM PUBLIC;
+SELECT consign.set_hook('payments', 'erased', 'consign.erase_payments');
+
+CREATE FUNCTION consign.kept_of_payments(p_queue text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    RETURN '{rail_reference,rail_code,latency_ms,may_have_begun}'::text[];
+REVOKE ALL ON FUNCTION consign.kept_of_payments(text) FROM PUBLIC;
+SELECT consign.set_hook('payments', 'keeps', 'consign.kept_of_payments');

@@ -60,7 +60,8 @@ SELECT 'payment_failed_in_doubt', count(*) || ' payment(s) have failed, though t
 UNION ALL
 SELECT 'payment_guard_off', 'the trigger ' || guard.name || ' on consign.' || guard.table_name || ' is missing or off',
        'as owner: ALTER TABLE consign.' || guard.table_name || ' ENABLE TRIGGER ' || guard.name, '{}'::bigint[]
-    FROM (VALUES ('payment', 'append_only'), ('payment', 'keys_are_kept'), ('payment_participant', 'append_only')) AS guard (table_name, name)
+    FROM (VALUES ('payment', 'append_only'), ('payment', 'keys_are_kept'), ('payment_participant', 'append_only'),
+                 ('payment_erased', 'append_only')) AS guard (table_name, name)
     WHERE NOT EXISTS (
         SELECT FROM pg_trigger t
             WHERE t.tgrelid = ('consign.' || guard.table_name)::regclass AND t.tgname = guard.name AND t.tgenabled IN ('O', 'A'))
@@ -69,5 +70,6 @@ SELECT 'payment_guard_off', 'the hook ' || guard.event || ' of queue payments is
        'as owner: SELECT consign.set_hook(''payments'', ''' || guard.event || ''', ''' || guard.function || ''')', '{}'::bigint[]
     FROM (VALUES ('policy', 'consign.payments_policy_of'), ('check', 'consign.check_payment_messages'),
                  ('settled', 'consign.payments_settled'), ('resolve', 'consign.resolved_payment'),
-                 ('needed', 'consign.needed_payments'), ('forgotten', 'consign.forget_payments')) AS guard (event, function)
+                 ('needed', 'consign.needed_payments'), ('forgotten', 'consign.forget_payments'),
+                 ('erased', 'consign.erase_payments'), ('keeps', 'consign.kept_of_payments')) AS guard (event, function)
     WHERE NOT EXISTS (SELECT FROM consign.queue q WHERE q.name = 'payments' AND q.hooks->>guard.event = guard.function)

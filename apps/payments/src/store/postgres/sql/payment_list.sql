@@ -1,6 +1,7 @@
 -- Payments and where they are, newest first. $1 below this message, $2 how many, $3 tenant,
 -- $4 participant, $6 places, each NULL for any; $5 is NULL (see payment_list_instruction.sql).
 SELECT p.*, coalesce(w.message_state, 'delivered') AS message_state, w.due_at, w.owner, w.expires_at, w.reason,
+       (SELECT r.at FROM consign.erasure r WHERE r.message_id = p.message_id) AS erased_at,
        (SELECT coalesce(max(a.attempt_no), 0) FROM consign.attempt a WHERE a.message_id = p.message_id) AS attempts
     FROM consign.payment p LEFT JOIN consign.payment_undelivered w ON w.message_id = p.message_id
     WHERE p.message_id < $1

@@ -1,6 +1,7 @@
 -- The same as payment_list.sql for one instruction ($5), by payment_idempotency. The fence keeps a plan from
 -- walking along all payments because they are in order already.
 SELECT p.*, coalesce(w.message_state, 'delivered') AS message_state, w.due_at, w.owner, w.expires_at, w.reason,
+       (SELECT r.at FROM consign.erasure r WHERE r.message_id = p.message_id) AS erased_at,
        (SELECT coalesce(max(a.attempt_no), 0) FROM consign.attempt a WHERE a.message_id = p.message_id) AS attempts
     FROM (SELECT * FROM consign.payment WHERE instruction_id = $5 OFFSET 0) p LEFT JOIN consign.payment_undelivered w ON w.message_id = p.message_id
     WHERE p.message_id < $1

@@ -30,6 +30,15 @@ CREATE TABLE participant_outbox_sequences (
     dense_from       INTEGER NOT NULL DEFAULT 1 CHECK (dense_from >= 1 AND dense_from <= next_sequence_id)
 ) STRICT, WITHOUT ROWID;
 
+-- What an erasure leaves of the payloads of payments. amount_minor: a number in JSON.
+CREATE TABLE payment_erased (
+    message_id    INTEGER PRIMARY KEY,
+    amount_minor  TEXT,
+    currency_code TEXT
+) STRICT;
+CREATE TRIGGER payment_erased_update BEFORE UPDATE ON payment_erased
+BEGIN SELECT raise(ABORT, 'payment_erased is append-only: a payment is erased once'); END;
+
 CREATE TRIGGER payment_update BEFORE UPDATE ON payment
 BEGIN SELECT raise(ABORT, 'payment is append-only: write a new row instead'); END;
 -- A payment is deleted when its message has left and its key was forgotten, not before: the key would be paid again.

@@ -1,12 +1,12 @@
--- The payments of these keys, with their messages' payloads. Of those whose message has left: the document without the
--- caller's payload, the digest of the whole one, and whether it had failed.
+-- The payments of these keys, with their messages' payloads. Of those whose message was erased or has left: the document
+-- without the caller's payload, the digest of the whole one, and whether one that has left had failed.
 -- ?1 JSON array of [instruction, key, tenant or null].
 SELECT wanted.key, p.message_id, p.created_at,
-       coalesce(m.payload, json_object(
+       coalesce(nullif(m.payload, 'null'), json_object(
            'outbox_id', p.outbox_id, 'instruction_id', p.instruction_id, 'idempotency_key', p.idempotency_key,
            'participant_id', p.participant_id, 'sequence_id', p.sequence_id, 'rail_type', p.rail_type,
            'tenant_id', p.tenant_id, 'correlation_id', p.correlation_id, 'payload', json('{}'))),
-       CASE WHEN m.id IS NULL THEN f.digest END, f.died
+       CASE WHEN m.id IS NULL THEN f.digest ELSE (SELECT digest FROM erasure WHERE message_id = m.id) END, f.died
 FROM json_each(?1) AS wanted
 CROSS JOIN payment AS p
     ON p.instruction_id = wanted.value ->> 0 AND p.idempotency_key = wanted.value ->> 1

@@ -4,7 +4,9 @@
 -- ?1 JSON array of [message_id, outcome, code, detail, result as text], ?2 token, ?3 now, ?4 worker.
 INSERT INTO late (message_id, token, fence, owner, outcome, at, code, detail, result, after_all)
 SELECT report.value ->> 0, ?2, held.fence, held.owner, report.value ->> 1, ?3,
-       report.value ->> 2, report.value ->> 3, report.value ->> 4,
+       report.value ->> 2,
+       CASE WHEN NOT EXISTS (SELECT 1 FROM erasure WHERE message_id = report.value ->> 0) THEN report.value ->> 3 END,
+       report.value ->> 4,
        EXISTS (SELECT 1 FROM late WHERE late.message_id = report.value ->> 0 AND late.token = ?2)
 FROM json_each(?1) AS report
 JOIN (SELECT message_id, fence, owner FROM attempt

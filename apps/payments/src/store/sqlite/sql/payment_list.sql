@@ -4,7 +4,8 @@ SELECT p.message_id, p.outbox_id, p.instruction_id, p.idempotency_key, p.partici
        p.sequence_id, p.rail_type, p.tenant_id, p.correlation_id, p.created_at,
        coalesce(w.message_state, 'delivered') AS message_state,
        (SELECT coalesce(max(attempt_no), 0) FROM attempt WHERE message_id = p.message_id) AS attempts,
-       w.due_at, w.owner, w.expires_at, w.reason
+       w.due_at, w.owner, w.expires_at, w.reason,
+       (SELECT at FROM erasure WHERE message_id = p.message_id) AS erased_at
 FROM payment AS p LEFT JOIN payment_undelivered AS w ON w.message_id = p.message_id
 WHERE p.message_id < ?1
   AND EXISTS (SELECT 1 FROM message AS m WHERE m.id = p.message_id)
