@@ -74,9 +74,24 @@ pub(super) async fn measure(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let deleted = delete(plan, scratch).await?;
     let mixed = mixed::measure(plan, scratch, token, size).await?;
 
+    let mut figures = figures(&rounds, &deleted, wal, dead);
+    figures.extend(mixed.0);
+    let refused = |round: &Round| round.replaced.refused + round.prepared.refused;
+    let refused: u32 = rounds.iter().map(refused).sum();
+    let mut notes = vec![format!(
+        "PostgreSQL: {ranges} ranges of {size} delivered messages; a message every {PACE:?} is enqueued, claimed and settled meanwhile; \
+         {per_round} ranges leave in a round, unarchived; tries that met a lock, each measured: {refused}; \
+         the DELETE removes as many rows from tables without ranges, its WAL includes that of the traffic; WAL after a checkpoint"
+    )];
+    notes.extend(mixed.1);
+    Ok((figures, notes))
+}
+
+/// What the plain ranges cost, beside a plain DELETE.
+fn figures(rounds: &[Round], deleted: &Deletion, wal: f64, dead: f64) -> Vec<Figure> {
     let ms = Unit::Milliseconds;
     let pairs = |part: &dyn Fn(&Round) -> (f64, f64)| rounds.iter().map(part).collect::<Vec<_>>();
-    let mut figures = vec![
+    vec![
         Figure::beside(
             "longest exclusive step of a departure",
             ms,
@@ -126,17 +141,7 @@ pub(super) async fn measure(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
             &[(dead, deleted.dead)],
         )
         .target(Measure::Value, Bound::AtMost, 0.0),
-    ];
-    figures.extend(mixed.0);
-    let refused = |round: &Round| round.replaced.refused + round.prepared.refused;
-    let refused: u32 = rounds.iter().map(refused).sum();
-    let mut notes = vec![format!(
-        "PostgreSQL: {ranges} ranges of {size} delivered messages; a message every {PACE:?} is enqueued, claimed and settled meanwhile; \
-         {per_round} ranges leave in a round, unarchived; tries that met a lock, each measured: {refused}; \
-         the DELETE removes as many rows from tables without ranges, its WAL includes that of the traffic; WAL after a checkpoint"
-    )];
-    notes.extend(mixed.1);
-    Ok((figures, notes))
+    ]
 }
 
 fn history() -> Result<QueueName> {
