@@ -1,5 +1,6 @@
 //! What the dashboard shows of an order beside its message.
 
+use axum::{body::Body, http::Request};
 use consign_kernel::{Claim, MessageId, Outcome, Report};
 use consign_orders::OrdersOptions;
 use consign_server::testing::{Browser, DashboardFixture, PageAnswer, name, request, set};
@@ -97,7 +98,11 @@ async fn an_order_is_shown_from_the_ledger(bench: Bench) {
         revealed.says(200, word);
     }
     hides(&revealed, &["data-topic"]);
+    an_erased_order_shows_as_erased(&fixture, id, place()).await;
+}
 
+async fn an_erased_order_shows_as_erased(fixture: &Fixture, id: i64, again: Request<Body>) {
+    let mut browser = Browser::default();
     let form = fixture
         .get(&mut browser, &format!("/ui/messages/{id}"))
         .await;
@@ -108,7 +113,7 @@ async fn an_order_is_shown_from_the_ledger(bench: Bench) {
         .get(&mut browser, erased.header("location"))
         .await
         .says(200, "Erased: its content is gone.");
-    let shown = page(&fixture, id).await;
+    let shown = page(fixture, id).await;
     shown
         .says(200, "request 12")
         .says(200, "<dd class=\"long\">succeeded</dd>");
@@ -117,7 +122,7 @@ async fn an_order_is_shown_from_the_ledger(bench: Bench) {
         "status": "ok", "idempotency_key": "order-0001", "erased": true,
         "message": "the result of this order was erased",
     });
-    let again = fixture.bench.call(place()).await;
+    let again = fixture.bench.call(again).await;
     again.is(200);
     assert_eq!(again.json, left);
     let known = fixture.bench.get("/do/order/order-0001").await;
