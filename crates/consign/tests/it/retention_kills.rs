@@ -38,12 +38,12 @@ const POINTS_OF_SQLITE: &[&str] = &[
 const RECEIPTS: &str = "
     CREATE TABLE public.receipt (message_id bigint NOT NULL, n int NOT NULL);
     INSERT INTO public.receipt SELECT m.id, n FROM message m, generate_series(1, 300) n WHERE m.queue IN ('mail', 'kept');
-    CREATE FUNCTION public.depart_receipts(p_queue text, p_first bigint, p_until bigint, p_stay bigint[], p_limit int) RETURNS bigint
+    CREATE FUNCTION public.depart_receipts(p_queue text, p_first bigint, p_until bigint, p_limit int) RETURNS bigint
         LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
         WITH gone AS (
             DELETE FROM public.receipt r WHERE r.ctid = ANY (ARRAY(
                 SELECT s.ctid FROM public.receipt s
-                    WHERE s.message_id >= p_first AND s.message_id < p_until AND NOT s.message_id = ANY (p_stay) LIMIT p_limit))
+                    WHERE s.message_id >= p_first AND s.message_id < p_until AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = s.message_id) LIMIT p_limit))
                 RETURNING 1)
         SELECT count(*) FROM gone $$;
     SELECT consign.set_hook('mail', 'departed', 'public.depart_receipts');";

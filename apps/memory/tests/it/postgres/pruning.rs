@@ -92,6 +92,6 @@ async fn read(session: &mut RangeSession) {
 async fn leave(session: &mut RangeSession) {
     let needed = "SELECT logbook.needed_memories('memory', 1, 1000001, consign.clock())";
     session.run("what is needed", needed).await;
-    let departed = "SELECT logbook.depart_memories('memory', 1, 1000001, '{}', 1000)";
+    let departed = "SELECT logbook.depart_memories('memory', 1, 1000001, 1000)";
     session.run("follow a departure", departed).await;
 }

@@ -114,6 +114,6 @@ async fn leave(session: &mut RangeSession) {
     session.run("what is needed", needed).await;
     let purge = "SELECT consign.purge_orders('a', 'b')";
     session.run("purge", purge).await;
-    let departed = "SELECT consign.depart_orders('orders', 1, 1000001, '{}', 1000)";
+    let departed = "SELECT consign.depart_orders('orders', 1, 1000001, 1000)";
     session.run("follow a departure", departed).await;
 }
