@@ -243,6 +243,7 @@ impl Routes {
             codes::NO_SUCH_MESSAGE,
             codes::NOT_FINAL,
             codes::BLOCKS_GROUP,
+            codes::NEEDED,
             codes::APP_QUEUE,
         ];
         const HOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HOLDABLE];

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use clap::Args;
 use consign_app::{
-    arguments::ByArgs,
     config::{Flags, failure},
     context::Context,
     failure::{Exit, Failure},
@@ -13,13 +12,12 @@ use consign_app::{
 use crate::{
     ReconcileOptions,
     app::{logbook, options},
-    reconcile_by,
 };
 
 /// Compare the outbox of memories with its audits; exit code 1 if differences remain.
 ///
 /// Writes missing audits, ends stale leases, and ends hanging audits. It never changes the outcome of a
-/// memory. A repair is in the audits, with actor and reason.
+/// memory.
 #[derive(Args, Debug)]
 pub(crate) struct Reconcile {
     /// Repair once and exit; the default
@@ -49,15 +47,13 @@ pub(crate) struct Reconcile {
     #[arg(long, value_name = "SECONDS", default_value_t = 0,
         value_parser = clap::value_parser!(u64).range(0..=86400), allow_negative_numbers = true)]
     reschedule_delay: u64,
-    #[command(flatten)]
-    by: ByArgs,
 }
 
 impl Reconcile {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let config = context.config(Flags::new())?;
-        let settings = options(&config).map_err(|problem| failure(&[problem]))?;
-        let configured = settings.reconcile();
+        let options = options(&config).map_err(|problem| failure(&[problem]))?;
+        let configured = options.reconcile();
         let stale_after = self.stale_threshold.map(Duration::from_secs);
         let options = ReconcileOptions {
             scan_window: Duration::from_secs(self.scan_window * 3_600),
@@ -69,8 +65,7 @@ impl Reconcile {
             ..configured
         };
         let logbook = logbook(&context.open_with(&config).await?);
-        let by = self.by.by("reconciled by hand");
-        let report = reconcile_by(&*logbook, &options, &settings.project_key, &by).await?;
+        let report = crate::reconcile(&*logbook, &options).await?;
         if context.out.is_json() {
             context.out.json(&report)?
         } else {

@@ -240,25 +240,7 @@ async fn reconcile_reports_repairs_and_is_done() {
             (&json!(1), &json!(0))
         );
     }
-    let audits = || {
-        let report = consign.json(["report"]);
-        report["audit_stats"]["total"].as_u64().unwrap()
-    };
-    let before = audits();
-    let repair = [
-        "reconcile",
-        "--once",
-        "--actor",
-        "olga",
-        "--reason",
-        "after the outage",
-    ];
-    let mended = consign.json(repair);
-    assert_eq!(
-        audits(),
-        before + 2,
-        "the missing one, and the repair itself"
-    );
+    let mended = consign.json(["reconcile", "--once"]);
     assert_eq!(
         (&mended["sent_missing_audit"], &mended["sent_audit_fixed"]),
         (&json!(1), &json!(1))
