@@ -162,8 +162,8 @@ CREATE FUNCTION consign.look_at_range(p_range consign.range, p_cutoffs jsonb) RE
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    IF (SELECT m.created_at > (SELECT max(greatest((q.value->>'keep')::timestamptz, (q.value->>'keep_dead')::timestamptz)) FROM jsonb_each(p_cutoffs) q)
-            FROM consign.message m WHERE m.id >= p_range.first AND m.id < p_range.until ORDER BY m.id LIMIT 1)
+    IF p_cutoffs = '{}' OR (SELECT m.created_at > (SELECT max(greatest((q.value->>'keep')::timestamptz, (q.value->>'keep_dead')::timestamptz)) FROM jsonb_each(p_cutoffs) q)
+                               FROM consign.message m WHERE m.id >= p_range.first AND m.id < p_range.until ORDER BY m.id LIMIT 1)
         AND EXISTS (SELECT FROM consign.message m WHERE m.id >= p_range.first AND m.id < p_range.until OFFSET 10000)
     THEN
         RETURN NULL;
