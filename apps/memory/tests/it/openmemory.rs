@@ -11,16 +11,17 @@ mod starved;
 
 use std::time::Duration;
 
-use consign_memory::{MemoryOptions, NewMemory, OpenMemory, Search};
+use consign_memory::{MemoryOptions, NewMemory, OpenMemory, Search, Secret};
 use consign_testkit::OpenMemory as Server;
 
 const BUDGET: Duration = Duration::from_secs(10);
 
 fn options(url: &str) -> MemoryOptions {
-    let settings = serde_json::json!({
-        "openmemory_base_url": url, "openmemory_api_key": Server::KEY,
-    });
-    serde_json::from_value(settings).unwrap()
+    MemoryOptions {
+        openmemory_base_url: Some(url.to_owned()),
+        openmemory_api_key: Some(Secret::new(Server::KEY)),
+        ..MemoryOptions::default()
+    }
 }
 
 fn client(url: &str) -> OpenMemory {
