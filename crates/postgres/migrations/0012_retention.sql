@@ -156,8 +156,8 @@ CREATE FUNCTION consign.is_looked_at(p_look_at timestamptz, p_now timestamptz) R
     RETURN p_look_at > p_now AND p_look_at <= p_now + interval '1 day';
 REVOKE ALL ON FUNCTION consign.is_looked_at(timestamptz, timestamptz) FROM PUBLIC;
 
--- What may leave from a range now: how many messages, by queue. Ids grow with time: if the first message is younger than the
--- times of all queues, so are the others, and those of a large range are not read. After the clock was set back they leave later.
+-- What may leave from a range now: how many messages, by queue. A large range whose first message is younger than the times of all
+-- queues is not read: ids grow with time, unless the clock was set back; then its messages leave later.
 CREATE FUNCTION consign.look_at_range(p_range consign.range, p_cutoffs jsonb) RETURNS jsonb
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
@@ -168,8 +168,7 @@ BEGIN
     THEN
         RETURN NULL;
     END IF;
-    RETURN (SELECT jsonb_object_agg(l.queue, l.messages)
-                FROM (SELECT o.queue, count(*) AS messages FROM consign.leaving(p_range.first, p_range.until, p_cutoffs) o GROUP BY o.queue) l);
+    RETURN (SELECT jsonb_object_agg(l.queue, l.messages) FROM (SELECT o.queue, count(*) AS messages FROM consign.leaving(p_range.first, p_range.until, p_cutoffs) o GROUP BY o.queue) l);
 END $$;
 REVOKE ALL ON FUNCTION consign.look_at_range(consign.range, jsonb) FROM PUBLIC;
 

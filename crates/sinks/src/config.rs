@@ -136,7 +136,7 @@ mod tests {
         let error = read("kind = \"discrad\"").unwrap_err();
         assert!(error.contains("did you mean `discard`?"), "{error}");
         let error = read("kind = \"pigeon\"").unwrap_err();
-        assert!(error.contains("there are http, log, exec"), "{error}");
+        assert!(error.contains("kinds are http, log, exec"), "{error}");
         let error = read("topic = \"x\"").unwrap_err();
         assert!(error.contains("a sink needs a `kind`"), "{error}");
         let error = read("kind = \"discard\"\nspeed = 1").unwrap_err();

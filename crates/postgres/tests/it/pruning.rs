@@ -263,7 +263,8 @@ async fn depart(session: &mut RangeSession) {
         .await;
     let begin = format!("SELECT consign.begin_departure({token})");
     session.run("begin a departure", &begin).await;
-    session.run("continue a departure", &begin).await;
+    session.run("follow changes of its range", &begin).await;
+    session.run("copy what stays", &begin).await;
     let id = session
         .text("SELECT id::text FROM consign.departure WHERE messages > 0")
         .await;
