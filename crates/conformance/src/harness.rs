@@ -36,6 +36,10 @@ pub trait Harness: Send + Sync {
     /// Moves the database's clock; backwards too.
     async fn advance(&self, by: SignedDuration);
 
+    /// Makes the next departure take all that may leave, also where the store would let some of it wait for
+    /// more, to save work.
+    async fn hurry_departures(&self) {}
+
     /// Enqueues inside a caller's transaction and commits it.
     async fn enqueue_in_transaction(&self, messages: &[NewMessage]) -> Result<()>;
 

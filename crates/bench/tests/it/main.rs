@@ -147,17 +147,11 @@ async fn retention_compares_with_a_plain_delete() {
     let report = on_server(Scenario::Retention).await;
     let targets = [
         ("longest exclusive step of a departure", 50.0),
-        (
-            "longest exclusive step that creates or closes ranges",
-            50.0,
-        ),
+        ("longest exclusive step that creates or closes ranges", 50.0),
         ("enqueue to claim while ranges leave, p99", 1.2),
         ("WAL of a departure", 0.95),
         ("dead rows left by departures", 0.0),
-        (
-            "mixed ranges: longest exclusive step of a departure",
-            50.0,
-        ),
+        ("mixed ranges: longest exclusive step of a departure", 50.0),
         ("many ranges: enqueued one by one", 0.97),
         ("many ranges: claimed and settled one by one", 0.97),
         ("many ranges: claimed and settled by 100", 0.97),

@@ -128,6 +128,7 @@ impl Side {
                 } else {
                     DepartureCause::Age
                 };
+                self.harness.hurry_departures().await;
                 let left = self.maintenance.leave_by(cause).await;
                 format!("{left} left, {}", self.histories().await)
             }

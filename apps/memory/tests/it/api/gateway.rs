@@ -537,7 +537,11 @@ async fn a_body_of_too_many_values_is_refused() {
         *request.body_mut() = body.into();
         let refused = bench.call(request).await;
         assert_eq!(refused.status, 413, "{path}: {}", refused.text);
-        assert!(refused.text.contains("values; maximum 100000"), "{}", refused.text);
+        assert!(
+            refused.text.contains("values; maximum 100000"),
+            "{}",
+            refused.text
+        );
     }
 }
 
