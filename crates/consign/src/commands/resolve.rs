@@ -32,7 +32,7 @@ pub(crate) struct Resolve {
     /// The outcome cannot be determined: they are dead, and in doubt if requeued
     #[arg(long)]
     unknown: bool,
-    /// Result as JSON, required by queues of orders and payments
+    /// Result as JSON, where the app of the queue requires one
     #[arg(long, value_name = "JSON", value_parser = json)]
     result: Option<String>,
     #[command(flatten)]

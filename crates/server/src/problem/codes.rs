@@ -90,7 +90,7 @@ codes! {
     NEEDED "needed" CONFLICT
         "the app of the queue needs the content until something unfinished ends" "see the app's page: a payment is compared with the rail's records first"
     APP_QUEUE "app_queue" CONFLICT
-        "the queue belongs to an app that cannot erase or is off here, and has copies of the content" "orders and payments: enable the app; memories: the tool `memory_delete`"
+        "the queue belongs to an app that cannot erase or is off here, and has copies of the content" "enable the app; the page of one that cannot erase names what removes its content"
     REASON_REQUIRED "reason_required" BAD_REQUEST
         "an operator's action needs a reason" "add `reason`: the audit log records it"
 
