@@ -133,8 +133,9 @@ CREATE FUNCTION consign.leaving(p_first bigint, p_until bigint, p_cutoffs jsonb)
         FROM (SELECT m.id, m.queue, m.key, m."group", d.message_id IS NOT NULL AS died, greatest(l.at, d.at) AS at,
                      CASE WHEN d.message_id IS NOT NULL THEN c.keep_dead WHEN l.delivered THEN c.keep END AS cutoff
                   FROM consign.message m
+                  -- OFFSET: the times are cast once, not for each message.
                   JOIN (SELECT q.key AS queue, (q.value->>'keep')::timestamptz AS keep, (q.value->>'keep_dead')::timestamptz AS keep_dead
-                            FROM jsonb_each(p_cutoffs) q) c ON c.queue = m.queue
+                            FROM jsonb_each(p_cutoffs) q OFFSET 0) c ON c.queue = m.queue
                   JOIN (SELECT a.message_id, max(a.finished_at) AS at, bool_or(a.outcome = 'delivered') AS delivered
                             FROM consign.attempt a WHERE a.message_id >= p_first AND a.message_id < p_until GROUP BY a.message_id) l
                       ON l.message_id = m.id
@@ -156,11 +157,25 @@ CREATE FUNCTION consign.is_looked_at(p_look_at timestamptz, p_now timestamptz) R
     RETURN p_look_at > p_now AND p_look_at <= p_now + interval '1 day';
 REVOKE ALL ON FUNCTION consign.is_looked_at(timestamptz, timestamptz) FROM PUBLIC;
 
--- What may leave from a range now: how many messages, by queue. A large range whose first message is younger than the times of all
--- queues is not read: ids grow with time, unless the clock was set back; then its messages leave later.
-CREATE FUNCTION consign.look_at_range(p_range consign.range, p_cutoffs jsonb) RETURNS jsonb
+-- Where a page of messages ends that begins at p_first.
+CREATE FUNCTION consign.page_end(p_first bigint, p_until bigint) RETURNS bigint
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
+BEGIN
+    RETURN coalesce((SELECT m.id FROM consign.message m WHERE m.id >= p_first AND m.id < p_until ORDER BY m.id OFFSET 10000 LIMIT 1), p_until);
+END $$;
+REVOKE ALL ON FUNCTION consign.page_end(bigint, bigint) FROM PUBLIC;
+
+-- What may leave from a range now: how many messages, by queue. Looked at by pages, as they are copied: a million
+-- attempts at once do not fit into memory, and while they are written to temporary files, every commit waits for the disk.
+-- A large range whose first message is younger than the times of all queues is not read: ids grow with time, unless the clock was set back; then its messages leave later.
+CREATE FUNCTION consign.look_at_range(p_range consign.range, p_cutoffs jsonb) RETURNS jsonb
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_nestloop = on SET jit = off
+    AS $$
+DECLARE
+    v_first bigint := p_range.first;
+    v_until bigint;
+    v_found jsonb;
 BEGIN
     IF p_cutoffs = '{}' OR (SELECT m.created_at > (SELECT max(greatest((q.value->>'keep')::timestamptz, (q.value->>'keep_dead')::timestamptz)) FROM jsonb_each(p_cutoffs) q)
                                FROM consign.message m WHERE m.id >= p_range.first AND m.id < p_range.until ORDER BY m.id LIMIT 1)
@@ -168,7 +183,16 @@ BEGIN
     THEN
         RETURN NULL;
     END IF;
-    RETURN (SELECT jsonb_object_agg(l.queue, l.messages) FROM (SELECT o.queue, count(*) AS messages FROM consign.leaving(p_range.first, p_range.until, p_cutoffs) o GROUP BY o.queue) l);
+    WHILE v_first < p_range.until LOOP
+        v_until := consign.page_end(v_first, p_range.until);
+        v_found := (SELECT jsonb_object_agg(c.queue, c.messages)
+                        FROM (SELECT q.queue, sum(q.messages) AS messages
+                                  FROM (SELECT e.key AS queue, e.value::bigint AS messages FROM jsonb_each_text(v_found) e
+                                        UNION ALL SELECT o.queue, count(*) FROM consign.leaving(v_first, v_until, p_cutoffs) o GROUP BY o.queue) q
+                                  GROUP BY q.queue) c);
+        v_first := v_until;
+    END LOOP;
+    RETURN v_found;
 END $$;
 REVOKE ALL ON FUNCTION consign.look_at_range(consign.range, jsonb) FROM PUBLIC;
 
@@ -256,12 +280,10 @@ CREATE FUNCTION consign.copy_page(p_departure consign.departure) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_nestloop = on SET jit = off
     AS $$
 DECLARE
-    v_page   CONSTANT int := 10000;
     -- So many are removed from consign.dead while everyone waits; the others leave with the next departure.
     v_dead   CONSTANT int := 5000;
     v_first  bigint := p_departure.next_id;
-    v_until  bigint := coalesce((SELECT m.id FROM consign.message m WHERE m.id >= p_departure.next_id AND m.id < p_departure.until
-                                     ORDER BY m.id OFFSET v_page LIMIT 1), p_departure.until);
+    v_until  bigint := consign.page_end(p_departure.next_id, p_departure.until);
     v_leaving record;
     v_parent text;
     v_stay   bigint;
@@ -515,8 +537,7 @@ DECLARE
     v_departure consign.departure;
     v_hook      record;
     v_count     bigint;
-    v_number    bigint;
-    v_parent    text;
+    v_table     record;
 BEGIN
     PERFORM consign.require_read_committed();
     IF NOT consign.maintains(p_token) THEN
@@ -548,14 +569,15 @@ BEGIN
             LOOP
                 EXECUTE format('SELECT %s($1, $2, $3, $4)', v_hook.function) INTO v_count
                     USING v_hook.name, v_departure.first, v_departure.until, v_limit;
-                IF v_count >= v_limit THEN
-                    RETURN;
-                END IF;
+                IF v_count >= v_limit THEN RETURN; END IF;
             END LOOP;
-            FOREACH v_number IN ARRAY v_departure.detached LOOP
-                FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
-                    EXECUTE format('DROP TABLE IF EXISTS consign.%I', v_parent || '_' || v_number);
-                END LOOP;
+            -- One table in each call: while large files are removed, everyone waits longer for the disk.
+            FOR v_table IN
+                SELECT to_regclass(format('consign.%I', p || '_' || n)) AS name
+                    FROM unnest(v_departure.detached) n, unnest(ARRAY['message', 'attempt', 'late', 'audit']) p ORDER BY n LOOP
+                CONTINUE WHEN v_table.name IS NULL;
+                EXECUTE format('DROP TABLE %s', v_table.name);
+                RETURN;
             END LOOP;
             UPDATE consign.departure d SET state = 'over' WHERE d.id = v_departure.id;
             is_over := true;

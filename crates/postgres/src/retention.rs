@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A call of `begin_departure` copies pages for so long; the caller renews its lease in between.
-const COPY_TURN: Duration = Duration::from_secs(5);
+const COPY_TURN: Duration = Duration::from_secs(1);
 
 #[async_trait]
 impl Retain for PostgresStore {

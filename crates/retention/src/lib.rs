@@ -7,5 +7,5 @@ pub mod metrics;
 mod pass;
 
 pub use error::{Error, Result};
-pub use maintenance::{Maintenance, Options};
+pub use maintenance::{Maintenance, Options, pause_after};
 pub use pass::{End, Pass};

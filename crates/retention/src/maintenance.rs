@@ -33,6 +33,11 @@ const LOCKED_PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(5),
 ];
+/// After a step the maintenance pauses for so many times as long as the step took, so that others have the disk
+/// and the processors for most of the time.
+const PAUSE_FACTOR: u32 = 3;
+/// The longest pause after a step: the lease lives on meanwhile.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How a pass that failed is recorded.
 const FAILED: &str = "failed";
 /// Passes that end alike are recorded no more often: a sample counts messages.
@@ -193,6 +198,7 @@ impl Maintenance {
         pass: &mut Pass,
     ) -> Result<Flow<bool>> {
         let departure = loop {
+            let started = Instant::now();
             let begun = self
                 .unlocked(token, || self.store.begin_departure(token, cause))
                 .await?;
@@ -200,7 +206,7 @@ impl Maintenance {
                 None => return Ok(ControlFlow::Continue(false)),
                 Some(departure) if departure.state == DepartureState::Copying => {
                     kill_at("departure_copying");
-                    done!(self.renew(token).await?);
+                    done!(self.pause(token, started.elapsed()).await?);
                 }
                 Some(departure) => break departure,
             }
@@ -220,13 +226,14 @@ impl Maintenance {
 
     async fn forget_keys(&self, token: Token, pass: &mut Pass) -> Result<Flow<()>> {
         loop {
+            let started = Instant::now();
             let forgotten = self.store.forget_keys(token, KEYS_PER_STEP).await?;
             let forgotten = done!(taken(forgotten));
             pass.keys += forgotten;
             if forgotten < u64::from(KEYS_PER_STEP) {
                 return Ok(ControlFlow::Continue(()));
             }
-            done!(self.renew(token).await?);
+            done!(self.pause(token, started.elapsed()).await?);
         }
     }
 
@@ -245,6 +252,7 @@ impl Maintenance {
             }
         }
         for step in 1.. {
+            let started = Instant::now();
             let progress = self
                 .unlocked(token, || self.store.depart(token, departure.id))
                 .await?;
@@ -259,7 +267,7 @@ impl Maintenance {
             if progress.is_over {
                 break;
             }
-            done!(self.renew(token).await?);
+            done!(self.pause(token, started.elapsed()).await?);
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -325,6 +333,12 @@ impl Maintenance {
         }
     }
 
+    /// Pauses after a step, and renews the lease.
+    async fn pause(&self, token: Token, took: Duration) -> Result<Flow<()>> {
+        sleep(pause_after(took)).await;
+        self.renew(token).await
+    }
+
     async fn renew(&self, token: Token) -> Result<Flow<()>> {
         let owner = &self.options.owner;
         let renewed = self.store.lease_maintenance(owner, Some(token), LEASE_TTL);
@@ -349,6 +363,11 @@ impl Maintenance {
         }
         Ok(taken(step().await?))
     }
+}
+
+/// How long the maintenance pauses after a step that took so long.
+pub fn pause_after(took: Duration) -> Duration {
+    (took * PAUSE_FACTOR).min(PAUSE_MAX)
 }
 
 /// The failpoint after a step of a departure; its name is not made in a release build.

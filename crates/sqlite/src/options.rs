@@ -68,7 +68,7 @@ impl SqliteOptions {
             readers: 4,
             poll_interval: Duration::from_millis(100),
             list_walk_max: 10_000,
-            hold_max: Duration::from_millis(20),
+            hold_max: Duration::from_millis(10),
             components: Components::default(),
         })
     }
@@ -104,7 +104,7 @@ impl SqliteOptions {
         }
     }
 
-    /// How long a step of the maintenance holds the write lock before it ends; 20 ms by default. What it
+    /// How long a step of the maintenance holds the write lock before it ends; 10 ms by default. What it
     /// is doing at that time, and the commit, come on top.
     pub fn hold_max(self, hold_max: Duration) -> Self {
         Self { hold_max, ..self }

@@ -14,6 +14,8 @@ use consign_kernel::{
     Departure, DepartureCause, DepartureState, Progress, Refusal, Step, Store, Token,
 };
 
+use consign_retention::pause_after;
+
 use super::{Answer, Plan};
 use crate::scratch::Scratch;
 
@@ -57,13 +59,21 @@ async fn release(store: &dyn Store, token: Token) -> Result<()> {
 /// The next departure, if messages may leave.
 async fn begin(store: &dyn Store, token: Token) -> Result<Option<Departure>> {
     loop {
+        let started = Instant::now();
         match store.begin_departure(token, DepartureCause::Age).await? {
-            Step::Done(Some(departure)) if departure.state == DepartureState::Copying => {}
+            Step::Done(Some(departure)) if departure.state == DepartureState::Copying => {
+                pause(started).await;
+            }
             Step::Done(departure) => return Ok(departure),
             Step::Refused(Refusal::Locked) => tokio::time::sleep(LOCKED_PAUSE).await,
             Step::Refused(refusal) => bail!("a departure was refused: {refusal:?}"),
         }
     }
+}
+
+/// Pauses after a step that began then, as the maintenance does.
+async fn pause(started: Instant) {
+    tokio::time::sleep(pause_after(started.elapsed())).await;
 }
 
 /// What the tries of steps took that hold exclusive locks, or wait for them.

@@ -12,7 +12,7 @@ use sqlx::{Connection, Row, types::Json};
 
 use super::{
     super::{Answer, Plan},
-    Locks, begin, depart, lease, mixed, prepare,
+    Locks, begin, depart, lease, mixed, pause, prepare,
     traffic::{Delays, PACE, Traffic},
 };
 use crate::{
@@ -258,11 +258,13 @@ pub(super) async fn leave(store: &dyn Store, token: Token, locks: &mut Locks) ->
     let departure = departure.context("no range may leave")?;
     let mut removed = 0;
     loop {
+        let started = Instant::now();
         let progress = depart(store, token, &departure, locks).await?;
         removed += progress.removed;
         if progress.is_over {
             return Ok(removed);
         }
+        pause(started).await;
     }
 }
 

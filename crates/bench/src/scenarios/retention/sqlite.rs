@@ -9,7 +9,7 @@ use sqlx::{Connection, SqliteConnection};
 
 use super::{
     super::{Answer, Plan, sqlite},
-    Locks, begin, depart, lease,
+    Locks, begin, depart, lease, pause,
     traffic::{PACE, Traffic},
 };
 use crate::{
@@ -56,6 +56,7 @@ pub(super) async fn measure(plan: &Plan) -> Result<Answer> {
             if progress.is_over {
                 break;
             }
+            pause(step).await;
         }
     }
     let rate = removed as f64 / started.elapsed().as_secs_f64();
