@@ -1,8 +1,51 @@
 //! How far the database may grow.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
-use crate::database::Address;
+use crate::{config::Retention, database::Address};
+
+/// What bounds the growth of a database.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(crate) size_max_bytes: Option<u64>,
+    /// A path on the disk of the database.
+    pub(crate) disk: Option<PathBuf>,
+}
+
+impl Bounds {
+    /// The disk of a file is that of the file; the disk of a server is known if the settings name a path on it.
+    pub(crate) fn of(address: &Address, settings: &Retention) -> Self {
+        let disk = match address {
+            Address::Sqlite { path, .. } => Some(path.clone()),
+            Address::Postgres { .. } => settings.disk_path.clone(),
+        };
+        Self {
+            size_max_bytes: settings.size_max_bytes,
+            disk,
+        }
+    }
+
+    /// What is left of the nearest bound for a database of so many bytes.
+    pub(crate) fn room(&self, bytes: u64) -> Option<Room> {
+        let by_size = self.size_max_bytes.map(|max| Room {
+            bytes: max.saturating_sub(bytes),
+            bound: Bound::SizeMax,
+        });
+        let by_disk = self.free_bytes().map(|bytes| Room {
+            bytes,
+            bound: Bound::Disk,
+        });
+        let bounds = [by_size, by_disk].into_iter().flatten();
+        bounds.min_by_key(|room| room.bytes)
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let disk = rustix::fs::statvfs(self.disk.as_ref()?).ok()?;
+        Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+}
 
 /// What ends the growth of a database first, as far as this process can know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -18,33 +61,8 @@ pub(crate) struct Room {
 pub(crate) enum Bound {
     /// `retention.size_max_bytes`.
     SizeMax,
-    /// The disk of a file. That of a server is not known here.
+    /// The disk of the file, or `retention.disk_path`.
     Disk,
-}
-
-impl Room {
-    pub(crate) fn of(address: &Address, size_max_bytes: Option<u64>, bytes: u64) -> Option<Self> {
-        let by_size = size_max_bytes.map(|max| Self {
-            bytes: max.saturating_sub(bytes),
-            bound: Bound::SizeMax,
-        });
-        let by_disk = free_bytes(address).map(|bytes| Self {
-            bytes,
-            bound: Bound::Disk,
-        });
-        let bounds = [by_size, by_disk].into_iter().flatten();
-        bounds.min_by_key(|room| room.bytes)
-    }
-}
-
-fn free_bytes(address: &Address) -> Option<u64> {
-    match address {
-        Address::Sqlite { path, .. } => {
-            let disk = rustix::fs::statvfs(path).ok()?;
-            Some(disk.f_bavail.saturating_mul(disk.f_frsize))
-        }
-        Address::Postgres { .. } => None,
-    }
 }
 
 /// `1.2 GB`.
@@ -68,20 +86,19 @@ mod tests {
     #[test]
     fn the_nearer_bound_counts() {
         let folder = tempfile::TempDir::new().unwrap();
-        let file = Address::Sqlite {
-            path: folder.path().to_owned(),
-            by_default: false,
+        let bounds = |size_max_bytes, disk: Option<&std::path::Path>| Bounds {
+            size_max_bytes,
+            disk: disk.map(Into::into),
         };
-        let server = Address::Postgres { url: String::new() };
         let by_size = |bytes| Room {
             bytes,
             bound: Bound::SizeMax,
         };
-        assert_eq!(Room::of(&server, None, 5), None);
-        assert_eq!(Room::of(&server, Some(7), 5), Some(by_size(2)));
-        assert_eq!(Room::of(&server, Some(7), 9), Some(by_size(0)));
-        assert_eq!(Room::of(&file, Some(7), 5), Some(by_size(2)));
-        let by_disk = Room::of(&file, Some(u64::MAX), 0).unwrap();
+        assert_eq!(bounds(None, None).room(5), None);
+        assert_eq!(bounds(Some(7), None).room(5), Some(by_size(2)));
+        assert_eq!(bounds(Some(7), None).room(9), Some(by_size(0)));
+        assert_eq!(bounds(Some(7), Some(folder.path())).room(5), Some(by_size(2)));
+        let by_disk = bounds(Some(u64::MAX), Some(folder.path())).room(0).unwrap();
         assert_eq!(by_disk.bound, Bound::Disk);
     }
 

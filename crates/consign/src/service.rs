@@ -44,6 +44,7 @@ use crate::{
     database::{Address, Apps, Database, Reach},
     failure::{Exit, Failure},
     output::Output,
+    room::Bounds,
     telemetry::{GrowthGauges, Sampler, Telemetry},
 };
 
@@ -139,7 +140,7 @@ impl Service {
             http.open(&state, self.server_options(), &self.role);
         }
         let maintenance = self.maintenance(store, &address)?;
-        let growth = GrowthGauges::new(address.clone(), self.settings.retention.size_max_bytes);
+        let growth = GrowthGauges::new(Bounds::of(&address, &self.settings.retention));
         let helpers = self.start_helpers(&database, &apps, &state, &telemetry, growth, maintenance);
         let heartbeats = Heartbeats::start(store, &worker, &state);
         self.print_banner(&address, http.as_ref(), &apps, &worker);

@@ -42,10 +42,11 @@ pub(crate) const ENGINE_MIGRATIONS: &[Migration] = migrations![ENGINE;
     (9, "redrive", "../migrations/0009_redrive.sql"),
     (10, "heartbeat", "../migrations/0010_heartbeat.sql"),
     (11, "wake", "../migrations/0011_wake.sql"),
-    (12, "retention", "../migrations/0012_retention.sql"),
-    (13, "growth", "../migrations/0013_growth.sql"),
-    (14, "erasure", "../migrations/0014_erasure.sql"),
-    (15, "roles", "../migrations/0015_roles.sql"),
+    (12, "leaving", "../migrations/0012_leaving.sql"),
+    (13, "retention", "../migrations/0013_retention.sql"),
+    (14, "growth", "../migrations/0014_growth.sql"),
+    (15, "erasure", "../migrations/0015_erasure.sql"),
+    (16, "roles", "../migrations/0016_roles.sql"),
 ];
 
 /// Every migration of the engine and of these components, in the order in which they are applied.

@@ -352,6 +352,14 @@ static RETENTION_SETTINGS: &[Setting] = &[
     )
     .example("107374182400")
     .unset("none: messages leave by age only"),
+    Setting::new(
+        "retention.disk_path",
+        Kind::Text,
+        "PostgreSQL: a path on the disk of the server, to forecast when it is full; SQLite: that of \
+         the file",
+    )
+    .example("\"/var/lib/postgresql\"")
+    .unset("none: a full disk is not forecast"),
 ];
 
 static LOG: Section = Section {

@@ -66,6 +66,8 @@ pub(crate) struct Retention {
     pub(crate) range_messages: u64,
     pub(crate) range_age_ms: u64,
     pub(crate) size_max_bytes: Option<u64>,
+    /// A path on the disk of a server.
+    pub(crate) disk_path: Option<PathBuf>,
 }
 
 /// What is logged, and how.

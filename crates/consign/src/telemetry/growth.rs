@@ -14,21 +14,19 @@ use super::{
     },
     sampler::ALL_QUEUES,
 };
-use crate::{database::Address, room::Room};
+use crate::room::Bounds;
 
 /// Shows what was recorded last.
 pub(crate) struct GrowthGauges {
-    pub(crate) address: Address,
-    pub(crate) size_max_bytes: Option<u64>,
+    pub(crate) bounds: Bounds,
     /// Queues that were shown before; one that is gone is set to nothing.
     seen: BTreeSet<String>,
 }
 
 impl GrowthGauges {
-    pub(crate) fn new(address: Address, size_max_bytes: Option<u64>) -> Self {
+    pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
-            address,
-            size_max_bytes,
+            bounds,
             seen: BTreeSet::new(),
         }
     }
@@ -44,7 +42,7 @@ impl GrowthGauges {
         if let Some(bytes) = growth.of_database(Period::Day) {
             gauge!(DATABASE_GROWTH_BYTES_PER_DAY).set(bytes as f64);
         }
-        if let Some(room) = Room::of(&self.address, self.size_max_bytes, sample.size.bytes) {
+        if let Some(room) = self.bounds.room(sample.size.bytes) {
             gauge!(DATABASE_ROOM_BYTES).set(room.bytes as f64);
         }
         self.show_queues(sample, growth);

@@ -5,9 +5,9 @@ use consign_kernel::{Growth, PassRecord};
 use crate::{
     config::{Flags, Settings},
     context::Context,
-    database::{Address, Database},
+    database::Database,
     failure::Failure,
-    room::{Bound, Room, bytes_text},
+    room::{Bound, Bounds, bytes_text},
     when::span,
 };
 
@@ -24,14 +24,14 @@ pub(super) async fn hints(context: &Context, opened: &Database) -> Result<Vec<St
     let Ok(growth) = opened.store.growth().await else {
         return Ok(Vec::new());
     };
-    Ok(lines(&growth, &config.address()?, settings.size_max_bytes))
+    Ok(lines(&growth, &Bounds::of(&config.address()?, &settings)))
 }
 
-fn lines(growth: &Growth, address: &Address, size_max_bytes: Option<u64>) -> Vec<String> {
+fn lines(growth: &Growth, bounds: &Bounds) -> Vec<String> {
     let pass = growth.pass.as_ref();
     let stuck = pass.filter(|pass| pass.end != "done" && pass.passes >= PASSES_MIN);
     let mut lines: Vec<String> = stuck.map(stuck_line).into_iter().collect();
-    lines.extend(full_line(growth, address, size_max_bytes));
+    lines.extend(full_line(growth, bounds));
     lines
 }
 
@@ -51,9 +51,9 @@ fn stuck_line(pass: &PassRecord) -> String {
     )
 }
 
-fn full_line(growth: &Growth, address: &Address, size_max_bytes: Option<u64>) -> Option<String> {
+fn full_line(growth: &Growth, bounds: &Bounds) -> Option<String> {
     let sample = growth.now.as_ref()?;
-    let room = Room::of(address, size_max_bytes, sample.size.bytes)?;
+    let room = bounds.room(sample.size.bytes)?;
     let full_in = growth.full_in(room.bytes)?;
     let what = match room.bound {
         Bound::SizeMax => "retention.size_max_bytes is reached",
@@ -98,8 +98,11 @@ mod tests {
     }
 
     fn hints(growth: &Growth) -> Vec<String> {
-        let server = Address::Postgres { url: String::new() };
-        lines(growth, &server, Some(31_000))
+        let bounds = Bounds {
+            size_max_bytes: Some(31_000),
+            disk: None,
+        };
+        lines(growth, &bounds)
     }
 
     #[test]

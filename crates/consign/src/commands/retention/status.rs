@@ -9,7 +9,7 @@ use crate::{
     context::Context,
     failure::{Exit, Failure},
     output::{Output, Table},
-    room::{Bound, Room, bytes_text},
+    room::{Bound, Bounds, bytes_text},
     when::{age, span},
 };
 
@@ -57,7 +57,7 @@ pub(super) async fn status(context: &Context) -> Result<Exit, Failure> {
     let store = context.open_with(&config).await?.store;
     let growth = store.growth().await?;
     let size = store.database_size().await?;
-    let room = Room::of(&config.address()?, settings.size_max_bytes, size.bytes);
+    let room = Bounds::of(&config.address()?, &settings).room(size.bytes);
     let full_in = room.and_then(|room| growth.full_in(room.bytes));
     let mut rows = Vec::new();
     for history in store.queue_history().await? {
