@@ -14,6 +14,7 @@ pub(crate) mod open;
 pub(crate) mod outbox;
 pub(crate) mod outcomes;
 pub(crate) mod reconcile;
+pub(crate) mod remains;
 pub(crate) mod retention;
 pub(crate) mod search;
 pub(crate) mod settings;
@@ -39,6 +40,9 @@ pub(crate) trait Harness: consign_conformance::Harness {
 
     /// Makes every write of an audit fail from now on, or work again.
     async fn break_audits(&self, is_broken: bool);
+
+    /// All that the database holds: the bytes of its file, or a dump.
+    async fn content(&self) -> Vec<u8>;
 }
 
 /// Whatever a case did, the store's `doctor` must find nothing wrong afterwards.
@@ -170,6 +174,8 @@ macro_rules! each_case {
                 an_erased_memory_leaves
                 an_erasure_moves_no_cursor
                 an_erased_text_may_be_stored_again;
+            remains:
+                nothing_is_left_of_a_memory_that_was_removed_and_erased;
             alarms:
                 an_audit_without_its_row_is_reported
                 a_deferred_row_without_its_audit_is_found

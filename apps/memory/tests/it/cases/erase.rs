@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Harness;
 use super::{
-    fixture::{MemoryFixture, at, audit, corr, memory, put_off, stored},
+    fixture::{MemoryFixture, at, audit, corr, memory, put_off},
     open::{fresh, open, opening},
     retention::maintained,
 };
@@ -38,7 +38,10 @@ fn of_request(n: u64, text: &str) -> NewMemory {
         correlation_id: Some(corr(n)),
         actor_user_id: Some("alice".to_owned()),
         kind: Some("DECISION".to_owned()),
-        meta_json: json!({"who": "Jane Doe"}).as_object().cloned().expect("an object"),
+        meta_json: json!({"who": "Jane Doe"})
+            .as_object()
+            .cloned()
+            .expect("an object"),
         evidence: vec![json!({"uri": "git://r/c/1", "sha256": ""})],
         ..memory(text)
     }
@@ -133,9 +136,10 @@ impl MemoryFixture<'_> {
     async fn is_sound(&self) {
         let findings = self.stage.store.doctor().await;
         assert_eq!(findings.expect("doctor answers"), []);
+        let options = ReconcileOptions::default();
         for _ in 0..2 {
-            let pass = self.book.reconcile_memory(&ReconcileOptions::default());
-            let pass = pass.await.expect("reconcile_memory answers");
+            let pass = self.book.reconcile_memory(&options).await;
+            let pass = pass.expect("reconcile_memory answers");
             assert_eq!(pass.findings, []);
         }
     }
@@ -153,7 +157,12 @@ pub(crate) async fn an_erased_memory_shows_space_and_hash(harness: &dyn Harness)
     };
     let other = fixture.put(&meant_for(HERE, &odd.payload_md)).await;
     fixture.give_up_next(other).await;
-    let first = fixture.put(&NewMemory { backend: Some(HERE.to_owned()), ..odd.clone() }).await;
+    let first = fixture
+        .put(&NewMemory {
+            backend: Some(HERE.to_owned()),
+            ..odd.clone()
+        })
+        .await;
     fixture.claim("w1", 1).await;
     assert!(fixture.ack(first, "w1", None).await);
     let dead = fixture.put(&odd).await;
@@ -201,7 +210,9 @@ pub(crate) async fn memories_are_erased_by_key_and_by_request(harness: &dyn Harn
     assert_eq!(answer, [(keyed, ErasureAnswer::Erased)]);
     assert_eq!(fixture.row(keyed).await.payload_md, "[erased]");
 
-    let requested = fixture.defer_with_error(2, &of_request(2, "of a request")).await;
+    let requested = fixture
+        .defer_with_error(2, &of_request(2, "of a request"))
+        .await;
     fixture.give_up_next(requested).await;
     let request = ErasureTarget::Correlation {
         id: corr(2),
@@ -260,7 +271,10 @@ pub(crate) async fn the_audits_of_an_erased_memory_lose_their_error_texts(harnes
     fixture.begin(1, "text").await;
     assert!(fixture.finalize(1, &with_errors(failed())).await);
     let id = fixture.defer_with_error(2, &of_request(2, "text")).await;
-    assert_eq!(fixture.defer_with_error(3, &of_request(3, "text")).await, id);
+    assert_eq!(
+        fixture.defer_with_error(3, &of_request(3, "text")).await,
+        id
+    );
     fixture.claim("w1", 1).await;
     assert!(fixture.retry(id, "w1", ERROR, s(0)).await);
     fixture.give_up_next(id).await;
@@ -299,7 +313,13 @@ pub(crate) async fn the_audits_of_an_erased_memory_lose_their_error_texts(harnes
         let text = audit.evidence_refs_json.to_string();
         assert!(!text.contains("Jane"), "{text}");
     }
-    assert_eq!(at(&fixture.audit_of(2).await.evidence_refs_json, "/extra/error_code"), "api_error_503");
+    assert_eq!(
+        at(
+            &fixture.audit_of(2).await.evidence_refs_json,
+            "/extra/error_code"
+        ),
+        "api_error_503"
+    );
     fixture.is_sound().await;
 }
 
@@ -358,7 +378,10 @@ pub(crate) async fn a_dead_memory_that_was_erased_is_enqueued_anew(harness: &dyn
     let again = fixture.defer_with_error(3, &meant_for(HERE, "text")).await;
     assert_eq!(again, anew.outbox_id, "one of them waits");
     let row = fixture.row(dead).await;
-    assert_eq!((row.status, row.payload_md.as_str()), (OutboxStatus::Dead, "[erased]"));
+    assert_eq!(
+        (row.status, row.payload_md.as_str()),
+        (OutboxStatus::Dead, "[erased]")
+    );
     assert_eq!(fixture.claim_ids("w1", 2).await, [anew.outbox_id]);
     assert!(fixture.ack(anew.outbox_id, "w1", Some("mem-1")).await);
     let known = fixture.known_in("text", Some(HERE)).await;
@@ -381,16 +404,22 @@ pub(crate) async fn a_late_result_about_an_erased_memory_is_audited(harness: &dy
     assert!(fixture.ack(id, "w1", Some("mem-1")).await);
     fixture.erased(id).await;
     let reports = [
-        (lost.token, Report {
-            code: Some("stored".to_owned()),
-            result: Some(json!({"memory_id": "mem-2", "text": "Jane Doe"})),
-            ..Report::new(id, Outcome::Delivered)
-        }),
-        (refused.token, Report {
-            code: Some("api_error_503".to_owned()),
-            detail: Some(ERROR.to_owned()),
-            ..Report::new(id, Outcome::Retry)
-        }),
+        (
+            lost.token,
+            Report {
+                code: Some("stored".to_owned()),
+                result: Some(json!({"memory_id": "mem-2", "text": "Jane Doe"})),
+                ..Report::new(id, Outcome::Delivered)
+            },
+        ),
+        (
+            refused.token,
+            Report {
+                code: Some("api_error_503".to_owned()),
+                detail: Some(ERROR.to_owned()),
+                ..Report::new(id, Outcome::Retry)
+            },
+        ),
     ];
     for (token, report) in reports {
         let kept = fixture.stage.store.record_late(token, &[report]).await;
@@ -416,8 +445,14 @@ pub(crate) async fn a_late_result_about_an_erased_memory_is_audited(harness: &dy
         assert!(!json.to_string().contains("Jane"), "{json:#}");
     }
     let late = fixture.stage.store.late(id).await.expect("late answers");
-    let memory_ids: Vec<_> = late.iter().map(|it| (it.detail.clone(), it.result.clone())).collect();
-    assert!(memory_ids.contains(&(None, Some(json!({"memory_id": "mem-2"})))), "{memory_ids:?}");
+    let memory_ids: Vec<_> = late
+        .iter()
+        .map(|it| (it.detail.clone(), it.result.clone()))
+        .collect();
+    assert!(
+        memory_ids.contains(&(None, Some(json!({"memory_id": "mem-2"})))),
+        "{memory_ids:?}"
+    );
     fixture.is_sound().await;
 }
 
@@ -478,16 +513,24 @@ pub(crate) async fn what_an_attempt_says_of_its_memory_stays(harness: &dyn Harne
     let left = json!({
         "memory_id": "mem-1", "backend": HERE, "stored_again": true, "original_outbox_id": 3,
     });
-    assert_eq!((&attempt.detail, attempt.result.as_ref()), (&None, Some(&left)));
+    assert_eq!(
+        (&attempt.detail, attempt.result.as_ref()),
+        (&None, Some(&left))
+    );
     assert_eq!(attempt.code.as_deref(), Some("dedup_hit"));
     assert_ne!(attempt.code.as_deref(), Some(codes::LEASE_EXPIRED));
     let after = fixture.row(id).await;
-    assert_eq!((after.memory_id, after.backend), (before.memory_id, before.backend));
+    assert_eq!(
+        (after.memory_id, after.backend),
+        (before.memory_id, before.backend)
+    );
 }
 
 pub(crate) async fn an_erased_memory_leaves(harness: &dyn Harness) {
     let (fixture, maintenance): (_, Maintenance) = maintained(harness).await;
-    let sent = fixture.deliver(&meant_for(HERE, "sent"), Some("mem-1")).await;
+    let sent = fixture
+        .deliver(&meant_for(HERE, "sent"), Some("mem-1"))
+        .await;
     let dead = fixture.put(&meant_for(HERE, "dead")).await;
     fixture.give_up_next(dead).await;
     for id in [sent, dead] {
@@ -551,19 +594,34 @@ pub(crate) async fn an_erasure_moves_no_cursor(harness: &dyn Harness) {
 /// Removed from the embedded memories, a text that was erased may be stored again.
 pub(crate) async fn an_erased_text_may_be_stored_again(harness: &dyn Harness) {
     let fixture = MemoryFixture::new(harness).await;
-    let kept = fixture.book.keep(&memory("text")).await.expect("keep answers");
-    let id = fixture.deliver(&memory("text"), Some(&kept.memory_id)).await;
+    let kept = fixture
+        .book
+        .keep(&memory("text"))
+        .await
+        .expect("keep answers");
+    let id = fixture
+        .deliver(&memory("text"), Some(&kept.memory_id))
+        .await;
     fixture.erased(id).await;
     let keeping = |n| Opening {
         kept: Some(memory("text")),
         ..opening(n, "text")
     };
-    assert!(matches!(open(&fixture, &keeping(1)).await, OpenResult::Known(_)));
+    assert!(matches!(
+        open(&fixture, &keeping(1)).await,
+        OpenResult::Known(_)
+    ));
     let removed = fixture.book.delete_kept(&kept.memory_id, None).await;
     assert!(removed.expect("delete_kept answers"));
-    assert!(matches!(open(&fixture, &keeping(2)).await, OpenResult::Kept(_)));
+    assert!(matches!(
+        open(&fixture, &keeping(2)).await,
+        OpenResult::Kept(_)
+    ));
     let again = fixture.audit_of(2).await;
-    assert_eq!(at(&again.evidence_refs_json, "/extra/stored_again"), &json!(true));
+    assert_eq!(
+        at(&again.evidence_refs_json, "/extra/stored_again"),
+        &json!(true)
+    );
     let deferred = fixture.defer_with_error(3, &memory("other")).await;
     assert_ne!(deferred, id);
     fixture.is_sound().await;

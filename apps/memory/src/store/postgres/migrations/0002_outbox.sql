@@ -239,6 +239,7 @@ BEGIN
     PERFORM logbook.make_queue();
     <<anew>>
     LOOP
+        twin := NULL;
         v_n := 1;
         FOR v_row IN SELECT r.* FROM logbook.memory_rows(p_target_space, v_sha) r LOOP
             v_n := v_row.n + 1;

@@ -289,10 +289,10 @@ DECLARE
     c_errors CONSTANT text[] := '{last_error,error_message}';
 BEGIN
     IF jsonb_typeof(p_document->'extra') = 'object' THEN
-        p_document := jsonb_set(p_document, '{extra}', p_document->'extra' - c_errors);
+        p_document := jsonb_set(p_document, '{extra}', (p_document->'extra') - c_errors);
     END IF;
     IF jsonb_typeof(p_document->'gateway_event'->'extra') = 'object' THEN
-        p_document := jsonb_set(p_document, '{gateway_event,extra}', p_document->'gateway_event'->'extra' - c_errors);
+        p_document := jsonb_set(p_document, '{gateway_event,extra}', (p_document->'gateway_event'->'extra') - c_errors);
     END IF;
     RETURN p_document;
 END $$;
@@ -308,7 +308,8 @@ CREATE FUNCTION logbook.is_erasing(p_old governance.write_audit, p_new governanc
         AND to_jsonb(p_new) - '{evidence_refs_json,outbox_id}'::text[] = to_jsonb(p_old) - '{evidence_refs_json,outbox_id}'::text[]
         AND (EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = p_old.outbox_id)
              OR p_old.outbox_id IS NULL
-                 AND EXISTS (SELECT FROM logbook.memory_rows(p_old.target_space, p_old.payload_sha) r WHERE r.is_erased)) $$;
+                 AND EXISTS (SELECT FROM logbook.memory_rows(p_old.target_space, p_old.payload_sha) r
+                                 JOIN consign.erasure e ON e.message_id = r.message_id)) $$;
 REVOKE ALL ON FUNCTION logbook.is_erasing(governance.write_audit, governance.write_audit) FROM PUBLIC;
 
 -- Removes the error texts of audits, which may quote the memory: of those about rows that are erased, and of those of requests about

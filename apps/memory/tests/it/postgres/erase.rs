@@ -1,0 +1,95 @@
+//! An erasure beside the deferral of the same text: whichever commits last, no error text is left.
+
+use std::time::Duration;
+
+use consign_conformance::stage::by;
+use consign_kernel::{ErasureAnswer, ErasureTarget, MessageId};
+use consign_testkit::eventually;
+use sqlx::{Connection, PgConnection};
+
+use crate::{cases::fixture::MemoryFixture, harness::postgres_fixture};
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// A deferral found the row pending; it is sent and erased before the deferral commits.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_waits_for_a_deferral_to_the_same_row() {
+    let harness = postgres_fixture().await;
+    let fixture = MemoryFixture::new(&harness).await;
+    let id = fixture.put_text("text").await;
+    fixture.begin(1, "text").await;
+    let mut deferral = PgConnection::connect(&harness.url()).await.unwrap();
+    let defer = "BEGIN; SELECT logbook.defer_memory('team:p', 'text', '{}', 'corr-c000000000000001', 'redirected', 'redirect',
+        'openmemory_write_failed:connection_error', '{\"extra\": {\"last_error\": \"Jane Doe\"}}')";
+    sqlx::raw_sql(defer).execute(&mut deferral).await.unwrap();
+    fixture.claim("w1", 1).await;
+    assert!(fixture.ack(id, "w1", Some("mem-1")).await);
+    // Its request's audit is pending for everyone else: what needs the row is not what is tested here.
+    let store = harness.postgres();
+    sqlx::raw_sql("SELECT consign.set_hook('memory', 'needed', NULL)")
+        .execute(store.pool())
+        .await
+        .unwrap();
+    let erasing = {
+        let store = fixture.stage.store.clone();
+        tokio::spawn(async move {
+            let erased = store.erase(&ErasureTarget::Ids(vec![id]), &by()).await;
+            erased.unwrap()[0].answer
+        })
+    };
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    eventually("the erasure waits, or is over", SOON, async || {
+        let waiting: i64 = sqlx::query_scalar(waits)
+            .fetch_one(store.pool())
+            .await
+            .unwrap();
+        waiting > 0 || erasing.is_finished()
+    })
+    .await;
+    sqlx::raw_sql("COMMIT")
+        .execute(&mut deferral)
+        .await
+        .unwrap();
+    assert_eq!(erasing.await.unwrap(), ErasureAnswer::Erased);
+    let hook = "SELECT consign.set_hook('memory', 'needed', 'logbook.needed_memories')";
+    sqlx::raw_sql(hook).execute(store.pool()).await.unwrap();
+    let audits = fixture.audits_of(id).await;
+    assert_eq!(audits.len(), 2, "{audits:#?}");
+    assert!(!format!("{audits:?}").contains("Jane"), "{audits:#?}");
+}
+
+/// An erasure under way makes the deferral wait; then the text gets a row of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deferral_waits_for_an_erasure_of_the_same_row() {
+    let harness = postgres_fixture().await;
+    let fixture = MemoryFixture::new(&harness).await;
+    let id = fixture.put_text("text").await;
+    fixture.claim("w1", 1).await;
+    assert!(fixture.bury(id, "w1", "Jane Doe").await);
+    let mut erasing = PgConnection::connect(&harness.url()).await.unwrap();
+    let erase = format!("BEGIN; SELECT consign.erase(ARRAY[{id}::bigint], 'ada', 'request 12')");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(erase))
+        .execute(&mut erasing)
+        .await
+        .unwrap();
+    let book = fixture.book.clone();
+    let enqueuing = tokio::spawn(async move {
+        let memory = crate::cases::fixture::memory("text");
+        book.enqueue_memory(&memory).await.unwrap()
+    });
+    let store = harness.postgres();
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    eventually("the enqueue waits", SOON, async || {
+        let waiting: i64 = sqlx::query_scalar(waits)
+            .fetch_one(store.pool())
+            .await
+            .unwrap();
+        waiting > 0
+    })
+    .await;
+    sqlx::raw_sql("COMMIT").execute(&mut erasing).await.unwrap();
+    let enqueued = enqueuing.await.unwrap();
+    assert_eq!(enqueued.twin, None);
+    assert_ne!(enqueued.outbox_id, MessageId(id.0));
+    assert_eq!(fixture.row(id).await.payload_md, "[erased]");
+}
