@@ -181,6 +181,15 @@ async fn a_memory_is_erased_on_its_page(bench: Bench) {
             .await
             .unwrap()
     );
+    let sent = NewMemory {
+        payload_md: "the lamps are red".into(),
+        ..memory.clone()
+    };
+    let sent = book.enqueue_memory(&sent).await.unwrap().outbox_id;
+    book.claim_outbox("w1", 1, std::time::Duration::from_secs(60))
+        .await
+        .unwrap();
+    assert!(book.ack_sent(sent, "w1", Some("mem-1")).await.unwrap());
     let fixture = DashboardFixture::open(bench).await;
     page(&fixture, id.0).await.says(200, "Reason to erase");
     let path = format!("/v1/messages/{id}/erase");
@@ -189,6 +198,8 @@ async fn a_memory_is_erased_on_its_page(bench: Bench) {
         .post(&path, json!({"reason": "request 12"}))
         .await;
     erased.is(200);
+    let advice = "mem-1; memory_delete removes it there";
+    page(&fixture, sent.0).await.says(200, advice);
     let shown = page(&fixture, id.0).await;
     shown
         .says(200, "request 12")

@@ -4,10 +4,15 @@ use std::time::Duration;
 
 use consign_conformance::stage::by;
 use consign_kernel::{ErasureAnswer, ErasureTarget, MessageId};
+use consign_memory::{AuditStatus, payload_sha};
 use consign_testkit::eventually;
+use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
-use crate::{cases::fixture::MemoryFixture, harness::postgres_fixture};
+use crate::{
+    cases::fixture::{MemoryFixture, audit, memory},
+    harness::postgres_fixture,
+};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -73,10 +78,8 @@ async fn a_deferral_waits_for_an_erasure_of_the_same_row() {
         .await
         .unwrap();
     let book = fixture.book.clone();
-    let enqueuing = tokio::spawn(async move {
-        let memory = crate::cases::fixture::memory("text");
-        book.enqueue_memory(&memory).await.unwrap()
-    });
+    let enqueuing =
+        tokio::spawn(async move { book.enqueue_memory(&memory("text")).await.unwrap() });
     let store = harness.postgres();
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     eventually("the enqueue waits", SOON, async || {
@@ -92,4 +95,84 @@ async fn a_deferral_waits_for_an_erasure_of_the_same_row() {
     assert_eq!(enqueued.twin, None);
     assert_ne!(enqueued.outbox_id, MessageId(id.0));
     assert_eq!(fixture.row(id).await.payload_md, "[erased]");
+}
+
+/// Of audits about what was erased, and of no others; by the owner too.
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_sql_removes_error_texts_of_erased_memories_only() {
+    let harness = postgres_fixture().await;
+    let fixture = MemoryFixture::new(&harness).await;
+    let [erased, other] = ["erased", "other"].map(|text| (text, payload_sha(text)));
+    let mut ids = Vec::new();
+    for (text, _) in [&erased, &other] {
+        let id = fixture.put_text(text).await;
+        fixture.claim("w1", 1).await;
+        assert!(fixture.ack(id, "w1", Some("mem-1")).await);
+        ids.push(id);
+    }
+    let answer = fixture
+        .stage
+        .store
+        .erase(&ErasureTarget::Ids(vec![ids[0]]), &by());
+    assert_eq!(answer.await.unwrap()[0].answer, ErasureAnswer::Erased);
+    // Written since: about each row, each text without a row, and about another row of the erased text.
+    let mut audits = Vec::new();
+    for (sha, outbox_id) in [
+        (&erased.1, json!(ids[0])),
+        (&erased.1, json!(null)),
+        (&other.1, json!(ids[1])),
+        (&other.1, json!(null)),
+        (&erased.1, json!(ids[1])),
+    ] {
+        let texts = json!({"last_error": "no", "error_message": "no", "error_code": "x"});
+        let mut written = audit(7, "", AuditStatus::Failed);
+        written.payload_sha = Some(sha.clone());
+        written.evidence_refs_json =
+            json!({"outbox_id": outbox_id, "extra": texts, "gateway_event": {"extra": texts}});
+        audits.push(fixture.write(&written).await);
+    }
+    let mut sql = PgConnection::connect(&harness.url()).await.unwrap();
+    const CLEARED: &str =
+        "evidence_refs_json = evidence_refs_json #- '{extra,last_error}' #- '{extra,error_message}'
+        #- '{gateway_event,extra,last_error}' #- '{gateway_event,extra,error_message}'";
+    for (nth, audit) in audits.iter().enumerate() {
+        let mut update = async |change: &str| {
+            let update = format!(
+                "BEGIN; UPDATE governance.write_audit SET {change} WHERE audit_id = {audit}; ROLLBACK"
+            );
+            let done = sqlx::raw_sql(sqlx::AssertSqlSafe(update))
+                .execute(&mut sql)
+                .await;
+            if done.is_err() {
+                sqlx::raw_sql("ROLLBACK").execute(&mut sql).await.unwrap();
+            }
+            let code = |error: sqlx::Error| {
+                error
+                    .as_database_error()
+                    .unwrap()
+                    .code()
+                    .unwrap()
+                    .into_owned()
+            };
+            done.map(drop).map_err(code)
+        };
+        let expected = if nth < 2 {
+            Ok(())
+        } else {
+            Err("CN009".to_owned())
+        };
+        assert_eq!(update(CLEARED).await, expected, "{nth}");
+        for change in [
+            "evidence_refs_json = evidence_refs_json #- '{extra,error_code}'",
+            &format!("{CLEARED}, updated_at = now()"),
+            &format!("{CLEARED}, reason = 'x'"),
+            &format!("{CLEARED}, status = 'success'"),
+        ] {
+            assert_eq!(
+                update(change).await,
+                Err("CN009".to_owned()),
+                "{nth}: {change}"
+            );
+        }
+    }
 }
