@@ -110,11 +110,7 @@ async fn plain_sql_removes_error_texts_of_erased_memories_only() {
         assert!(fixture.ack(id, "w1", Some("mem-1")).await);
         ids.push(id);
     }
-    let answer = fixture
-        .stage
-        .store
-        .erase(&ErasureTarget::Ids(vec![ids[0]]), &by());
-    assert_eq!(answer.await.unwrap()[0].answer, ErasureAnswer::Erased);
+    assert_eq!(fixture.erase(ids[0]).await, ErasureAnswer::Erased);
     // Written since: about each row, each text without a row, and about another row of the erased text.
     let mut audits = Vec::new();
     for (sha, outbox_id) in [
