@@ -6,6 +6,7 @@ pub(crate) mod backends;
 pub(crate) mod cursor;
 pub(crate) mod defer;
 pub(crate) mod erase;
+pub(crate) mod erased;
 pub(crate) mod evidence;
 pub(crate) mod facts;
 pub(crate) mod fixture;
@@ -14,7 +15,6 @@ pub(crate) mod open;
 pub(crate) mod outbox;
 pub(crate) mod outcomes;
 pub(crate) mod reconcile;
-pub(crate) mod remains;
 pub(crate) mod retention;
 pub(crate) mod search;
 pub(crate) mod settings;
@@ -40,9 +40,6 @@ pub(crate) trait Harness: consign_conformance::Harness {
 
     /// Makes every write of an audit fail from now on, or work again.
     async fn break_audits(&self, is_broken: bool);
-
-    /// All that the database holds: the bytes of its file, or a dump.
-    async fn content(&self) -> Vec<u8>;
 }
 
 /// Whatever a case did, the store's `doctor` must find nothing wrong afterwards.
@@ -166,16 +163,15 @@ macro_rules! each_case {
                 a_memory_that_is_not_final_is_not_erased
                 a_memory_that_something_refers_to_is_not_erased
                 the_audits_of_an_erased_memory_lose_their_error_texts
-                an_erased_memory_is_known_where_it_was_stored
-                a_dead_memory_that_was_erased_is_enqueued_anew
                 a_late_result_about_an_erased_memory_is_audited
                 the_audit_of_an_erased_memory_is_written_once
                 what_an_attempt_says_of_its_memory_stays
+                an_erasure_moves_no_cursor;
+            erased:
+                an_erased_memory_is_known_where_it_was_stored
+                a_dead_memory_that_was_erased_is_enqueued_anew
                 an_erased_memory_leaves
-                an_erasure_moves_no_cursor
                 an_erased_text_may_be_stored_again;
-            remains:
-                nothing_is_left_of_a_memory_that_was_removed_and_erased;
             alarms:
                 an_audit_without_its_row_is_reported
                 a_deferred_row_without_its_audit_is_found

@@ -1,24 +1,18 @@
 //! Erased memories: text, headers and error texts go; space, hash, outcome and who did it stay.
 
-use consign_conformance::stage::{Maintenance, by, s};
-use consign_kernel::{
-    ErasureAnswer, ErasureTarget, MessageId, Move, Outcome, Report, StateKind, codes,
-};
+use consign_conformance::stage::{by, s};
+use consign_kernel::{ErasureAnswer, ErasureTarget, MessageId, Outcome, Report, StateKind};
 use consign_memory::{
-    Audit, AuditEnd, AuditStatus, EnqueuedMemory, KnownMemory, NewMemory, OpenResult, Opening,
-    OutboxRow, OutboxStatus, ReconcileOptions, Twin, message_key, payload_sha,
+    Audit, AuditEnd, AuditStatus, EnqueuedMemory, KnownMemory, NewMemory, Opening, OutboxRow,
+    ReconcileOptions, message_key, payload_sha,
 };
 use serde_json::{Value, json};
 
 use super::Harness;
-use super::{
-    fixture::{MemoryFixture, at, audit, corr, memory, put_off},
-    open::{fresh, open, opening},
-    retention::maintained,
-};
+use super::fixture::{MemoryFixture, at, audit, corr, memory, put_off};
 
-const HERE: &str = "openmemory:http://here.example";
-const THERE: &str = "openmemory:http://there.example";
+pub(super) const HERE: &str = "openmemory:http://here.example";
+pub(super) const THERE: &str = "openmemory:http://there.example";
 /// What a backend answered, quoting the text.
 const ERROR: &str = "api_error: 503 - cannot take \"Jane Doe likes tea\"";
 /// Where audits have error texts.
@@ -47,7 +41,7 @@ fn of_request(n: u64, text: &str) -> NewMemory {
     }
 }
 
-fn meant_for(backend: &str, text: &str) -> NewMemory {
+pub(super) fn meant_for(backend: &str, text: &str) -> NewMemory {
     NewMemory {
         backend: Some(backend.to_owned()),
         ..memory(text)
@@ -55,7 +49,7 @@ fn meant_for(backend: &str, text: &str) -> NewMemory {
 }
 
 /// A write whose audit names a backend.
-fn to(backend: &str, mut opening: Opening) -> Opening {
+pub(super) fn to(backend: &str, mut opening: Opening) -> Opening {
     opening.audit.evidence_refs_json["backend"] = json!(backend);
     opening
 }
@@ -69,7 +63,7 @@ fn with_errors(end: AuditEnd) -> AuditEnd {
     }
 }
 
-fn failed() -> AuditEnd {
+pub(super) fn failed() -> AuditEnd {
     AuditEnd {
         status: AuditStatus::Failed,
         action: None,
@@ -101,18 +95,18 @@ impl MemoryFixture<'_> {
         self.erase_by(&ErasureTarget::Ids(vec![id])).await[0].1
     }
 
-    async fn erased(&self, id: MessageId) {
+    pub(super) async fn erased(&self, id: MessageId) {
         assert_eq!(self.erase(id).await, ErasureAnswer::Erased, "{id}");
     }
 
     /// Gives up what is claimed next.
-    async fn give_up_next(&self, id: MessageId) {
+    pub(super) async fn give_up_next(&self, id: MessageId) {
         assert_eq!(self.claim_ids("w1", 1).await, [id]);
         assert!(self.bury(id, "w1", ERROR).await);
     }
 
     /// Begins the `n`-th request and defers its memory, with an error text.
-    async fn defer_with_error(&self, n: u64, memory: &NewMemory) -> MessageId {
+    pub(super) async fn defer_with_error(&self, n: u64, memory: &NewMemory) -> MessageId {
         self.begin(n, &memory.payload_md).await;
         let end = with_errors(put_off());
         let deferred = self.book.defer(memory, &corr(n), &end).await;
@@ -121,19 +115,19 @@ impl MemoryFixture<'_> {
         deferred.enqueued.outbox_id
     }
 
-    async fn enqueue_again(&self, memory: &NewMemory) -> EnqueuedMemory {
+    pub(super) async fn enqueue_again(&self, memory: &NewMemory) -> EnqueuedMemory {
         let enqueued = self.book.enqueue_memory(memory).await;
         enqueued.expect("enqueue_memory answers")
     }
 
-    async fn known_in(&self, text: &str, backend: Option<&str>) -> Option<KnownMemory> {
+    pub(super) async fn known_in(&self, text: &str, backend: Option<&str>) -> Option<KnownMemory> {
         let sha = payload_sha(text);
         let found = self.book.check_dedup("team:p", &sha, backend).await;
         found.expect("check_dedup answers")
     }
 
     /// Neither doctor nor two reconciliations find anything.
-    async fn is_sound(&self) {
+    pub(super) async fn is_sound(&self) {
         let findings = self.stage.store.doctor().await;
         assert_eq!(findings.expect("doctor answers"), []);
         let options = ReconcileOptions::default();
@@ -323,76 +317,6 @@ pub(crate) async fn the_audits_of_an_erased_memory_lose_their_error_texts(harnes
     fixture.is_sound().await;
 }
 
-pub(crate) async fn an_erased_memory_is_known_where_it_was_stored(harness: &dyn Harness) {
-    let fixture = MemoryFixture::new(harness).await;
-    for (text, memory_id) in [("named", Some("mem-1")), ("nameless", None)] {
-        let id = fixture.deliver(&meant_for(HERE, text), memory_id).await;
-        fixture.erased(id).await;
-        let known = KnownMemory {
-            outbox_id: Some(id),
-            memory_id: memory_id.map(str::to_owned),
-        };
-        for backend in [None, Some(HERE)] {
-            let found = fixture.known_in(text, backend).await;
-            assert_eq!(found, Some(known.clone()), "{text} {backend:?}");
-        }
-        assert_eq!(fixture.known_in(text, Some(THERE)).await, None, "{text}");
-        let twin = Some(Twin::Sent(memory_id.map(str::to_owned)));
-        for memory in [meant_for(HERE, text), memory(text)] {
-            let again = fixture.enqueue_again(&memory).await;
-            assert_eq!((again.outbox_id, &again.twin), (id, &twin), "{text}");
-        }
-        let known_here = open(&fixture, &to(HERE, opening(1, text))).await;
-        assert_eq!(known_here, OpenResult::Known(known), "{text}");
-        // The backend has lost it since: it is deferred once more, with its text.
-        let anew = fixture.defer_with_error(2, &meant_for(HERE, text)).await;
-        assert_ne!(anew, id);
-        assert_eq!(fixture.row(anew).await.payload_md, text);
-        let elsewhere = fixture.enqueue_again(&meant_for(THERE, text)).await;
-        assert_eq!(elsewhere.twin, None, "its backend does not have {text}");
-        assert_eq!(fixture.claim("w1", 2).await.len(), 2);
-        assert!(fixture.ack(anew, "w1", memory_id).await);
-        assert!(fixture.ack(elsewhere.outbox_id, "w1", memory_id).await);
-    }
-    fixture.is_sound().await;
-}
-
-/// There is nothing to send: the same text gets a row of its own, and its backend is asked first.
-pub(crate) async fn a_dead_memory_that_was_erased_is_enqueued_anew(harness: &dyn Harness) {
-    let fixture = MemoryFixture::new(harness).await;
-    let dead = fixture.put(&meant_for(HERE, "text")).await;
-    fixture.give_up_next(dead).await;
-    fixture.erased(dead).await;
-    let moved = fixture.stage.store.requeue(&[dead], &by()).await;
-    assert_eq!(moved.expect("requeue answers")[0].answer, Move::Erased);
-    let doubt = OpenResult::Pending { in_doubt: true };
-    for (n, backend, expected) in [(1, HERE, doubt), (2, THERE, fresh())] {
-        let begun = open(&fixture, &to(backend, opening(n, "text"))).await;
-        assert_eq!(begun, expected, "{backend}");
-        assert!(fixture.finalize(n, &failed()).await);
-    }
-    assert_eq!(fixture.known_in("text", None).await, None);
-    let anew = fixture.enqueue_again(&meant_for(HERE, "text")).await;
-    assert_eq!(anew.twin, None);
-    assert_ne!(anew.outbox_id, dead);
-    let again = fixture.defer_with_error(3, &meant_for(HERE, "text")).await;
-    assert_eq!(again, anew.outbox_id, "one of them waits");
-    let row = fixture.row(dead).await;
-    assert_eq!(
-        (row.status, row.payload_md.as_str()),
-        (OutboxStatus::Dead, "[erased]")
-    );
-    assert_eq!(fixture.claim_ids("w1", 2).await, [anew.outbox_id]);
-    assert!(fixture.ack(anew.outbox_id, "w1", Some("mem-1")).await);
-    let known = fixture.known_in("text", Some(HERE)).await;
-    let expected = KnownMemory {
-        outbox_id: Some(anew.outbox_id),
-        memory_id: Some("mem-1".to_owned()),
-    };
-    assert_eq!(known, Some(expected));
-    fixture.is_sound().await;
-}
-
 pub(crate) async fn a_late_result_about_an_erased_memory_is_audited(harness: &dyn Harness) {
     let fixture = MemoryFixture::new(harness).await;
     let id = fixture.put(&of_request_without_audit("text")).await;
@@ -518,45 +442,11 @@ pub(crate) async fn what_an_attempt_says_of_its_memory_stays(harness: &dyn Harne
         (&None, Some(&left))
     );
     assert_eq!(attempt.code.as_deref(), Some("dedup_hit"));
-    assert_ne!(attempt.code.as_deref(), Some(codes::LEASE_EXPIRED));
     let after = fixture.row(id).await;
     assert_eq!(
         (after.memory_id, after.backend),
         (before.memory_id, before.backend)
     );
-}
-
-pub(crate) async fn an_erased_memory_leaves(harness: &dyn Harness) {
-    let (fixture, maintenance): (_, Maintenance) = maintained(harness).await;
-    let sent = fixture
-        .deliver(&meant_for(HERE, "sent"), Some("mem-1"))
-        .await;
-    let dead = fixture.put(&meant_for(HERE, "dead")).await;
-    fixture.give_up_next(dead).await;
-    for id in [sent, dead] {
-        fixture.erased(id).await;
-    }
-    fixture.begin(9, "sent").await;
-    fixture.stage.advance(s(60)).await;
-    assert_eq!(maintenance.leave().await, 1, "a request is about the other");
-    assert!(fixture.finalize(9, &failed()).await);
-    assert_eq!(maintenance.leave().await, 1);
-    let known = KnownMemory {
-        outbox_id: Some(sent),
-        memory_id: Some("mem-1".to_owned()),
-    };
-    assert_eq!(fixture.known_in("sent", Some(HERE)).await, Some(known));
-    assert_eq!(fixture.known_in("sent", Some(THERE)).await, None);
-    let again = fixture.enqueue_again(&meant_for(HERE, "sent")).await;
-    let twin = Some(Twin::Sent(Some("mem-1".to_owned())));
-    assert_eq!((again.outbox_id, again.twin), (sent, twin));
-    let doubt = OpenResult::Pending { in_doubt: true };
-    assert_eq!(open(&fixture, &to(HERE, opening(1, "dead"))).await, doubt);
-    assert!(fixture.finalize(1, &failed()).await);
-    let anew = fixture.enqueue_again(&meant_for(HERE, "dead")).await;
-    assert_eq!(anew.twin, None);
-    assert_ne!(anew.outbox_id, dead);
-    fixture.is_sound().await;
 }
 
 /// A rewound cursor stands where an audit once moved it from.
@@ -589,40 +479,4 @@ pub(crate) async fn an_erasure_moves_no_cursor(harness: &dyn Harness) {
         fixture.erased(id).await;
         assert_eq!(cursor().await, Some(rewound));
     }
-}
-
-/// Removed from the embedded memories, a text that was erased may be stored again.
-pub(crate) async fn an_erased_text_may_be_stored_again(harness: &dyn Harness) {
-    let fixture = MemoryFixture::new(harness).await;
-    let kept = fixture
-        .book
-        .keep(&memory("text"))
-        .await
-        .expect("keep answers");
-    let id = fixture
-        .deliver(&memory("text"), Some(&kept.memory_id))
-        .await;
-    fixture.erased(id).await;
-    let keeping = |n| Opening {
-        kept: Some(memory("text")),
-        ..opening(n, "text")
-    };
-    assert!(matches!(
-        open(&fixture, &keeping(1)).await,
-        OpenResult::Known(_)
-    ));
-    let removed = fixture.book.delete_kept(&kept.memory_id, None).await;
-    assert!(removed.expect("delete_kept answers"));
-    assert!(matches!(
-        open(&fixture, &keeping(2)).await,
-        OpenResult::Kept(_)
-    ));
-    let again = fixture.audit_of(2).await;
-    assert_eq!(
-        at(&again.evidence_refs_json, "/extra/stored_again"),
-        &json!(true)
-    );
-    let deferred = fixture.defer_with_error(3, &memory("other")).await;
-    assert_ne!(deferred, id);
-    fixture.is_sound().await;
 }

@@ -1,6 +1,6 @@
 //! PostgreSQL: a database from a template.
 
-use std::{process::Command, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use consign_conformance::fixture::postgres::{self, PostgresFixture, execute};
@@ -64,12 +64,5 @@ impl Harness for PostgresFixture {
             "ALTER TABLE governance.write_audit_away RENAME TO write_audit"
         };
         execute(&self.url(), sql).await;
-    }
-
-    async fn content(&self) -> Vec<u8> {
-        let dump = Command::new("pg_dump").arg(self.url()).output();
-        let dump = dump.expect("pg_dump runs");
-        assert!(dump.status.success(), "{dump:?}");
-        dump.stdout
     }
 }

@@ -50,12 +50,4 @@ impl Harness for SqliteFixture {
         let done = sqlx::raw_sql(statement).execute(&mut connection);
         done.await.unwrap();
     }
-
-    async fn content(&self) -> Vec<u8> {
-        let mut connection = self.connect().await;
-        let checkpoint = sqlx::query_as("PRAGMA wal_checkpoint(TRUNCATE)");
-        let (busy, ..): (i64, i64, i64) = checkpoint.fetch_one(&mut connection).await.unwrap();
-        assert_eq!(busy, 0, "the whole log is in the file");
-        std::fs::read(self.path()).unwrap()
-    }
 }

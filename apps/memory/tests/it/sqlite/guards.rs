@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consign_kernel::prelude::*;
+use consign_kernel::{MessageId, prelude::*};
 use consign_memory::{Action, AuditEnd, AuditStatus, Logbook, NewAudit, NewMemory, payload_sha};
 use serde_json::json;
 
@@ -65,6 +65,17 @@ pub(super) async fn an_audit_ends_once(bench: &SqliteFixture) {
     }
 }
 
+/// Only the record: what its audits become is up to plain SQL.
+async fn record_erasure(sql: &mut sqlx::SqliteConnection, id: MessageId) {
+    let record = format!(
+        "INSERT INTO audit (at, actor, action, queue, message_id, reason) \
+         VALUES (0, 'ada', 'erase', 'memory', {id}, 'test'); \
+         INSERT INTO erasure (message_id, queue, at, actor, reason, digest) \
+         VALUES ({id}, 'memory', 0, 'ada', 'test', randomblob(32))"
+    );
+    execute(sql, &record).await.unwrap();
+}
+
 /// Of audits about what was erased, and of no others.
 pub(super) async fn an_erasure_removes_error_texts_only(bench: &SqliteFixture) {
     let store = &bench.store;
@@ -109,15 +120,7 @@ pub(super) async fn an_erasure_removes_error_texts_only(bench: &SqliteFixture) {
         audit.evidence_refs_json["outbox_id"] = outbox_id;
         audits.push(store.insert_audit(&audit).await.unwrap());
     }
-    // Only the record: what its audits become is up to plain SQL.
-    let record = format!(
-        "INSERT INTO audit (at, actor, action, queue, message_id, reason) \
-         VALUES (0, 'ada', 'erase', 'memory', {}, 'test'); \
-         INSERT INTO erasure (message_id, queue, at, actor, reason, digest) \
-         VALUES ({}, 'memory', 0, 'ada', 'test', randomblob(32))",
-        id, id
-    );
-    execute(&mut sql, &record).await.unwrap();
+    record_erasure(&mut sql, id).await;
     const CLEARED: &str = "evidence_refs_json = json_remove(evidence_refs_json, '$.extra.last_error', \
         '$.extra.error_message', '$.gateway_event.extra.last_error', '$.gateway_event.extra.error_message')";
     for (nth, audit) in audits.iter().enumerate() {

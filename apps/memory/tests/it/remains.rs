@@ -1,7 +1,7 @@
 //! What is left of a text that was removed from the memories and erased from the outbox: nothing, in the database and
 //! in the archive.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use consign_archive::Archive;
@@ -13,10 +13,13 @@ use consign_memory::{AuditStatus, NewMemory};
 use consign_retention::{Maintenance, Options};
 use serde_json::json;
 
-use super::{
-    Harness,
-    fixture::{MemoryFixture, audit, memory, put_off},
-    retention::keeping,
+use crate::{
+    cases::{
+        Harness,
+        fixture::{MemoryFixture, audit, corr, memory, put_off},
+        retention::keeping,
+    },
+    harness::{postgres_fixture, sqlite_fixture},
 };
 
 /// A store whose process ends before anything departs: the archive has a copy of what stays.
@@ -85,11 +88,12 @@ fn archived(folder: &Path) -> String {
     records.map(text).collect::<Vec<_>>().join("\n")
 }
 
-pub(crate) async fn nothing_is_left_of_a_memory_that_was_removed_and_erased(harness: &dyn Harness) {
+/// `content` returns all that the database holds.
+async fn nothing_is_left(harness: &dyn Harness, content: impl AsyncFn() -> Vec<u8>) {
     let fixture = MemoryFixture::with(harness, keeping()).await;
     let memory = NewMemory {
         last_error: Some(ERROR.to_owned()),
-        correlation_id: Some(super::fixture::corr(1)),
+        correlation_id: Some(corr(1)),
         meta_json: json!({"tame": "zorilla"})
             .as_object()
             .cloned()
@@ -100,10 +104,7 @@ pub(crate) async fn nothing_is_left_of_a_memory_that_was_removed_and_erased(harn
     let mut end = put_off();
     end.patch =
         json!({"extra": {"last_error": ERROR}, "gateway_event": {"extra": {"last_error": ERROR}}});
-    let deferred = fixture
-        .book
-        .defer(&memory, &super::fixture::corr(1), &end)
-        .await;
+    let deferred = fixture.book.defer(&memory, &corr(1), &end).await;
     let id = deferred.expect("defer answers").enqueued.outbox_id;
     fixture.claim("w1", 1).await;
     assert!(fixture.retry(id, "w1", ERROR, s(0)).await);
@@ -119,7 +120,7 @@ pub(crate) async fn nothing_is_left_of_a_memory_that_was_removed_and_erased(harn
         .pass()
         .await
         .expect_err("killed");
-    let before = harness.content().await;
+    let before = content().await;
     for word in WORDS {
         assert!(is_in(&before, word), "{word}");
         assert!(is_in(archived(folder.path()).as_bytes(), word), "{word}");
@@ -143,7 +144,7 @@ pub(crate) async fn nothing_is_left_of_a_memory_that_was_removed_and_erased(harn
     fixture.stage.advance(s(61)).await;
     let pass = maintenance(Arc::clone(&store), folder.path()).pass().await;
     assert_eq!(pass.expect("a pass").departed, 0);
-    let after = harness.content().await;
+    let after = content().await;
     for word in WORDS {
         assert!(!is_in(&after, word), "{word} is in the database");
         assert!(
@@ -156,4 +157,37 @@ pub(crate) async fn nothing_is_left_of_a_memory_that_was_removed_and_erased(harn
         store.due_erasures(10).await.expect("due_erasures answers"),
         []
     );
+}
+
+mod sqlite {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn nothing_is_left_of_a_memory_that_was_removed_and_erased() {
+        let fixture = sqlite_fixture().await;
+        nothing_is_left(&fixture, async || {
+            let mut connection = fixture.connect().await;
+            let checkpoint = sqlx::query_as("PRAGMA wal_checkpoint(TRUNCATE)");
+            let (busy, ..): (i64, i64, i64) = checkpoint.fetch_one(&mut connection).await.unwrap();
+            assert_eq!(busy, 0, "the whole log is in the file");
+            std::fs::read(fixture.path()).unwrap()
+        })
+        .await;
+    }
+}
+
+mod postgres {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn nothing_is_left_of_a_memory_that_was_removed_and_erased() {
+        let fixture = postgres_fixture().await;
+        nothing_is_left(&fixture, async || {
+            let dump = Command::new("pg_dump").arg(fixture.url()).output();
+            let dump = dump.unwrap();
+            assert!(dump.status.success(), "{dump:?}");
+            dump.stdout
+        })
+        .await;
+    }
 }
