@@ -43,6 +43,18 @@ async fn a_guard_of_audits_that_is_broken_is_caught() {
         ("write_audit_replace", "EXISTS (SELECT 1 FROM write_audit WHERE audit_id = NEW.audit_id)", "0"),
         ("write_audit_replace", "NEW.status = 'pending'", "0"),
     );
+    caught!(guards::an_erasure_removes_error_texts_only:
+        ("write_audit_update", "NEW.evidence_refs_json = json_remove(", "1 OR '' = json_remove("),
+        ("write_audit_update", "NEW.updated_at, ", "OLD.updated_at, "),
+        ("write_audit_update", "(NEW.action, ", "(OLD.action, "),
+        ("write_audit_update", "NEW.reason, ", "OLD.reason, "),
+        ("write_audit_update", "NEW.status)", "OLD.status)"),
+        ("write_audit_update", "WHERE message_id = OLD.outbox_id", "WHERE 1"),
+        ("write_audit_update", "WHERE message_id = OLD.outbox_id", "WHERE 0"),
+        ("write_audit_update", "WHERE message_id = m.id", "WHERE 1"),
+        ("write_audit_update", "WHERE message_id = m.id", "WHERE 0"),
+        ("write_audit_update", "OLD.outbox_id IS NULL AND ", ""),
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,16 +67,27 @@ async fn an_index_that_is_not_kept_is_caught() {
             );
         }
         let (trigger, index) = (format!("{table}_changed"), format!("{table}_words"));
-        let removal = format!("DELETE FROM {index} WHERE");
-        caught!(index::the_index_follows_plain_sql:
-            (&trigger, &removal, &format!("{removal} 0 AND")),
-        );
+        let removal = match table {
+            "kept" => {
+                "VALUES ('delete', OLD.kept_id, coalesce(OLD.words, OLD.payload_md))".to_owned()
+            }
+            _ => format!("DELETE FROM {index} WHERE"),
+        };
+        let instead = match table {
+            "kept" => "SELECT 'delete', 0, '' WHERE 0".to_owned(),
+            _ => format!("{removal} 0 AND"),
+        };
+        caught!(index::the_index_follows_plain_sql: (&trigger, &removal, &instead));
     }
     for (trigger, part) in [
         ("kept_added", "coalesce(NEW.words, NEW.payload_md)"),
         ("kept_changed", "coalesce(NEW.words, NEW.payload_md)"),
     ] {
         caught!(index::words_survive_a_change: (trigger, part, "NEW.payload_md"));
+    }
+    for trigger in ["kept_changed", "kept_removed"] {
+        let part = "coalesce(OLD.words, OLD.payload_md)";
+        caught!(index::split_words_are_removed: (trigger, part, "OLD.payload_md"));
     }
     caught!(index::an_item_takes_its_own_along:
         ("item_removed", "DELETE FROM events WHERE", "DELETE FROM events WHERE 0 AND"),
