@@ -296,21 +296,6 @@ pub struct Totals {
     pub counts: Counts,
 }
 
-/// Which messages to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Only this queue.
-    pub queue: Option<QueueName>,
-    /// Only messages in this state.
-    pub state: Option<StateKind>,
-    /// Only this key.
-    pub key: Option<String>,
-    /// Only messages whose header `correlation_id` is this text.
-    pub correlation_id: Option<String>,
-    /// Only dead messages with this code (implies `state = dead`).
-    pub code: Option<String>,
-}
-
 /// Where a page begins: messages with smaller ids than this.
 pub type Cursor = MessageId;
 
@@ -363,6 +348,29 @@ pub struct DeadLetter {
     /// Why, for programs.
     pub code: String,
     /// Why, for people.
+    pub detail: Option<String>,
+}
+
+/// The dead messages of a queue that have one code: what an outage left.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DeadCause {
+    /// Queue whose policy applies.
+    pub queue: QueueName,
+    /// Why, for programs: the code of their last attempt.
+    pub code: String,
+    /// How many there are.
+    pub messages: u64,
+    /// The fewest attempts recorded about one of them.
+    pub attempts_min: u32,
+    /// The most.
+    pub attempts_max: u32,
+    /// When the first of them died.
+    pub first_at: Timestamp,
+    /// When the last one did.
+    pub last_at: Timestamp,
+    /// The newest of them.
+    pub example: MessageId,
+    /// Why that one is dead, for people.
     pub detail: Option<String>,
 }
 

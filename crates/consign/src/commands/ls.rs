@@ -69,6 +69,7 @@ impl Ls {
             key: self.key,
             correlation_id: self.correlation_id,
             code: self.code,
+            ..Filter::default()
         };
         let mut progress = Progress::new();
         let page = fill(self.before, self.limit, async |before, limit| {

@@ -161,6 +161,7 @@ impl From<ListParams> for Selection {
             key: params.key,
             correlation_id: params.correlation_id,
             code: params.code,
+            ..Filter::default()
         };
         (
             filter,
