@@ -104,7 +104,12 @@ mod tests {
             (ColorChoice::Auto, true, &[("NO_COLOR", "")], true),
             (ColorChoice::Auto, false, &[("CLICOLOR_FORCE", "1")], true),
             (ColorChoice::Auto, false, &[("CLICOLOR_FORCE", "0")], false),
-            (ColorChoice::Auto, true, &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], false),
+            (
+                ColorChoice::Auto,
+                true,
+                &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")],
+                false,
+            ),
             (ColorChoice::Auto, true, &[("TERM", "dumb")], false),
             (ColorChoice::Always, false, &[("NO_COLOR", "1")], true),
             (ColorChoice::Never, true, &[("CLICOLOR_FORCE", "1")], false),

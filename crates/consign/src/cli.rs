@@ -5,7 +5,10 @@ mod groups;
 
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
-use clap::{ArgMatches, ColorChoice as ClapColors, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
+use clap::{
+    ArgMatches, ColorChoice as ClapColors, CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::ErrorKind,
+};
 use consign_app::{
     App, Registry,
     color::{ColorChoice, Colors},
@@ -298,7 +301,8 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     }
     let text = plainer(&error.to_string());
     if is_json {
-        return Failure::usage(text.trim_start_matches("error: ").trim()).report(true, Colors::default());
+        return Failure::usage(text.trim_start_matches("error: ").trim())
+            .report(true, Colors::default());
     }
     if text != error.to_string() {
         return match write!(std::io::stderr(), "{text}") {

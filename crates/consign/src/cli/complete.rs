@@ -42,10 +42,11 @@ fn completed(command: Command, registry: &'static Registry) -> Command {
 
 fn with_completer(argument: Arg, command: &str, registry: &'static Registry) -> Arg {
     match (argument.get_id().as_str(), command) {
-        ("queue" | "queues", _) | ("name", "show" | "set" | "pause" | "resume" | "queues") => argument
-            .add(ArgValueCompleter::new(move |typed: &OsStr| {
+        ("queue" | "queues", _) | ("name", "show" | "set" | "pause" | "resume" | "queues") => {
+            argument.add(ArgValueCompleter::new(move |typed: &OsStr| {
                 starting(typed, asked(registry, queues))
-            })),
+            }))
+        }
         ("id" | "ids" | "before", _) => {
             let state = match command {
                 "requeue" => Some(StateKind::Dead),
@@ -134,10 +135,14 @@ fn typed_context(registry: &'static Registry) -> Result<Context, Failure> {
         })
     };
     let variable = std::env::var_os("CONSIGN_CONFIG").filter(|text| !text.is_empty());
-    let file = named("--config").map(Into::into).or(variable.map(Into::into));
+    let file = named("--config")
+        .map(Into::into)
+        .or(variable.map(Into::into));
     let mut sources = Sources::of_process(registry, EXAMPLE, file);
     if let Some(url) = named("--database") {
-        sources.flags.push(("database.url", url.into(), "--database"));
+        sources
+            .flags
+            .push(("database.url", url.into(), "--database"));
     }
     let nothing: fn(&Config) -> Result<Box<dyn consign_app::Background>, Failure> =
         |_| Err(Failure::usage("a completion starts no telemetry"));

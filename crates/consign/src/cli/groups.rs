@@ -17,7 +17,15 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Operate",
         &[
-            "requeue", "redrive", "hold", "unhold", "resolve", "pause", "resume", "erase", "retention",
+            "requeue",
+            "redrive",
+            "hold",
+            "unhold",
+            "resolve",
+            "pause",
+            "resume",
+            "erase",
+            "retention",
         ],
     ),
     (

@@ -26,7 +26,13 @@ impl Completions {
         let shell = shell.expect("invariant: both lists have the same shells");
         // Into memory first, so that a reader that went away is met in one place.
         let mut script = Vec::new();
-        shell.write_registration(complete::VARIABLE, "consign", "consign", "consign", &mut script)?;
+        shell.write_registration(
+            complete::VARIABLE,
+            "consign",
+            "consign",
+            "consign",
+            &mut script,
+        )?;
         io::stdout().write_all(&script)?;
         Ok(Exit::Fine)
     }

@@ -55,7 +55,9 @@ impl Dead {
             ..Filter::default()
         };
         let causes = store.dead_causes(&filter, LOOKED_AT_MAX).await?;
-        let settings = context.config(Flags::new()).and_then(|it| Settings::of(&it));
+        let settings = context
+            .config(Flags::new())
+            .and_then(|it| Settings::of(&it));
         // What is dead is shown whatever the configuration is like.
         let settings = settings.ok();
         let destination = |cause: &DeadCause| destination(settings.as_ref()?, &cause.queue);

@@ -81,7 +81,8 @@ impl Search {
         if let (Some(since), Some(until)) = (self.since, self.until)
             && since >= until
         {
-            let message = format!("--since {since} is not before --until {until}: nothing is between");
+            let message =
+                format!("--since {since} is not before --until {until}: nothing is between");
             return Err(Failure::usage(message));
         }
         let mut headers = BTreeMap::new();
@@ -89,7 +90,8 @@ impl Search {
             if let Some(other) = headers.insert(name.clone(), text.clone())
                 && other != text
             {
-                let message = format!("--header {name}: is both {other:?} and {text:?}; no message has both");
+                let message =
+                    format!("--header {name}: is both {other:?} and {text:?}; no message has both");
                 return Err(Failure::usage(message));
             }
         }

@@ -31,14 +31,20 @@ impl Man {
         command.build();
         let mut pages = 0;
         write(&command, &self.folder, &mut pages).map_err(failed)?;
-        context
-            .out
-            .note(format!("{} in {}", count(pages, "page"), self.folder.display()))?;
+        context.out.note(format!(
+            "{} in {}",
+            count(pages, "page"),
+            self.folder.display()
+        ))?;
         Ok(Exit::Fine)
     }
 }
 
-fn write(command: &clap::Command, folder: &std::path::Path, pages: &mut u64) -> std::io::Result<()> {
+fn write(
+    command: &clap::Command,
+    folder: &std::path::Path,
+    pages: &mut u64,
+) -> std::io::Result<()> {
     let page = clap_mangen::Man::new(command.clone());
     let mut text = Vec::new();
     page.render(&mut text)?;

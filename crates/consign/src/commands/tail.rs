@@ -3,9 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::Args;
-use consign_kernel::{
-    Attempt, Filter, MessageId, MessageSummary, QueueName, StateKind, Store,
-};
+use consign_kernel::{Attempt, Filter, MessageId, MessageSummary, QueueName, StateKind, Store};
 use serde_json::json;
 
 use super::watch::watch;
@@ -38,7 +36,8 @@ pub(crate) struct Tail {
 impl Tail {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         if self.interval < Duration::from_millis(100) {
-            let message = "--interval: must be 100ms or longer, so that the database has other work too";
+            let message =
+                "--interval: must be 100ms or longer, so that the database has other work too";
             return Err(Failure::usage(message));
         }
         let store = context.store().await?;
@@ -172,7 +171,10 @@ fn attempted(out: Output, listed: &MessageSummary, attempt: &Attempt) -> Result<
     }
     let at = attempt.finished_at.strftime("%H:%M:%S%.3fZ");
     let outcome = out.paint(attempt.outcome.as_str());
-    let mut text = format!("{at}  {:>8}  attempt {}: {outcome}", listed.id, attempt.attempt_no);
+    let mut text = format!(
+        "{at}  {:>8}  attempt {}: {outcome}",
+        listed.id, attempt.attempt_no
+    );
     if let Some(code) = &attempt.code {
         text.push_str(&format!(", {}", plain(code)));
     }

@@ -97,14 +97,23 @@ fn a_message_that_is_retried_has_its_next_time() {
 fn a_lost_lease_explains_why_a_message_is_claimed_apart() {
     let tried = last(AttemptOutcome::Expired, codes::LEASE_EXPIRED, None);
     let sentence = explanation(State::Ready { due_at: at(90) }, tried).sentence();
-    assert!(sentence.contains("attempt 2 by w1 ended in expired (lease_expired)"), "{sentence}");
-    assert!(sentence.contains("claimed in smaller batches"), "{sentence}");
+    assert!(
+        sentence.contains("attempt 2 by w1 ended in expired (lease_expired)"),
+        "{sentence}"
+    );
+    assert!(
+        sentence.contains("claimed in smaller batches"),
+        "{sentence}"
+    );
 }
 
 #[test]
 fn what_no_worker_tried_asks_for_one() {
     let sentence = explanation(State::Ready { due_at: at(50) }, None).sentence();
-    assert!(sentence.contains("no worker holds it. Is one running for queue mail?"), "{sentence}");
+    assert!(
+        sentence.contains("no worker holds it. Is one running for queue mail?"),
+        "{sentence}"
+    );
 }
 
 #[test]
