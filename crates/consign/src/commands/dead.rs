@@ -11,6 +11,7 @@ use crate::{
     context::{Context, known_queue},
     failure::{Exit, Failure},
     output::{Table, or_dash},
+    progress::Progress,
     when::stamp,
 };
 
@@ -54,7 +55,9 @@ impl Dead {
             code: self.code,
             ..Filter::default()
         };
+        let progress = Progress::busy("grouping dead messages", context.out.is_json());
         let causes = store.dead_causes(&filter, LOOKED_AT_MAX).await?;
+        progress.clear();
         let settings = context
             .config(Flags::new())
             .and_then(|it| Settings::of(&it));

@@ -42,17 +42,15 @@ impl Tail {
         }
         let store = context.store().await?;
         known_queue(&*store, &self.queue).await?;
-        if !context.out.is_json() {
-            let queue = &self.queue;
-            context
-                .out
-                .note(format!("following queue {queue}, until Ctrl-C"))?;
-        }
+        let remark = format!("following queue {}, until Ctrl-C", self.queue);
         let mut followed = Followed {
             queue: self.queue,
             view: None,
             attempts: BTreeMap::new(),
         };
+        followed.look(&*store, context.out).await?;
+        // What is enqueued from now on is shown.
+        context.out.note(remark)?;
         watch(self.interval, async || {
             followed.look(&*store, context.out).await
         })
