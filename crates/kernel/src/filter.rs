@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{Message, QueueName, StateKind};
+use crate::{KEY_BYTES_MAX, Message, QueueName, StateKind};
 
 /// How far from its time a message may stand among the ids: its enqueue read the clock, waited for
 /// locks, and took its id then.
@@ -98,17 +98,19 @@ impl Filter {
     }
 }
 
-/// The first text, in the order of bytes, behind all that begin with a prefix; none if there is no such text.
-pub fn prefix_end(prefix: &str) -> Option<String> {
+/// A text, in the order of bytes, behind every key that begins with a prefix, and before all that follow.
+pub fn prefix_end(prefix: &str) -> String {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {
         // The order of characters is that of their bytes; `nth` steps over the surrogates.
         if let Some(next) = (last..=char::MAX).nth(1) {
             chars.push(next);
-            return Some(chars.into_iter().collect());
+            return chars.into_iter().collect();
         }
     }
-    None
+    // No key is that long.
+    let longest = KEY_BYTES_MAX / char::MAX.len_utf8();
+    char::MAX.to_string().repeat(longest + 1)
 }
 
 #[cfg(test)]
@@ -118,15 +120,18 @@ mod tests {
     #[test]
     fn a_prefix_ends_before_the_next_text_of_its_length() {
         for (prefix, end) in [
-            ("a", Some("b")),
-            ("order-1", Some("order-2")),
-            ("é", Some("ê")),
-            ("\u{d7ff}", Some("\u{e000}")),
-            ("a\u{10ffff}", Some("b")),
-            ("\u{10ffff}", None),
-            ("", None),
+            ("a", "b"),
+            ("order-1", "order-2"),
+            ("é", "ê"),
+            ("\u{d7ff}", "\u{e000}"),
+            ("a\u{10ffff}", "b"),
         ] {
-            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
+            assert_eq!(prefix_end(prefix), end, "{prefix:?}");
+        }
+        let longest = char::MAX.to_string().repeat(KEY_BYTES_MAX / 4);
+        assert!(longest.len() <= KEY_BYTES_MAX);
+        for prefix in ["", "\u{10ffff}"] {
+            assert!(prefix_end(prefix) > longest, "{prefix:?}");
         }
     }
 

@@ -1,11 +1,9 @@
 //! Finding: lists narrowed by time, group, key and headers, and the causes of deaths.
 
-use std::collections::BTreeMap;
-
 use consign_kernel::{
-    Cursor, DeadCause, Filter, MessageId, NewMessage, Outcome, Report, StateKind, Store,
+    Claim, Cursor, DeadCause, Filter, MessageId, NewMessage, Outcome, Report, StateKind, Store,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::{
@@ -15,11 +13,6 @@ use crate::{
 
 fn any() -> Filter {
     Filter::default()
-}
-
-fn headers<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
-    let owned = pairs.map(|(name, text)| (name.to_owned(), text.to_owned()));
-    owned.into()
 }
 
 /// All that a filter finds, page by page.
@@ -37,7 +30,8 @@ async fn walk(store: &dyn Store, filter: &Filter, limit: u32) -> Vec<MessageId> 
     }
 }
 
-/// Eight messages, a second apart, two of them in another queue.
+/// Eight messages, each further from the next than a search for a time allows for; two of them in
+/// another queue.
 struct Outage {
     sent: Vec<MessageId>,
     at: Vec<Timestamp>,
@@ -77,142 +71,113 @@ impl Outage {
         for message in batch {
             at.push(stage.now().await);
             sent.extend(stage.enqueue_all(&[message]).await);
-            stage.advance(s(1)).await;
+            stage.advance(s(100)).await;
         }
         Self { sent, at }
     }
 
     /// Filters with the numbers of what they find, newest first.
     fn cases(&self, stage: &Stage<'_>) -> Vec<(Filter, Vec<usize>)> {
-        let group = |text: &str| Filter {
-            group: Some(text.into()),
-            ..any()
+        let mut cases = by_text();
+        cases.extend(self.by_time());
+        let early = Some(Timestamp::UNIX_EPOCH);
+        let here = |filter: Filter| Filter {
+            queue: Some(stage.queue.clone()),
+            ..filter
         };
-        let prefix = |text: &str| Filter {
-            key_prefix: Some(text.into()),
-            ..any()
-        };
-        let since = |n: usize| Filter {
-            since: Some(self.at[n]),
-            ..any()
-        };
-        let until = |n: usize| Filter {
-            until: Some(self.at[n]),
-            ..any()
-        };
-        let with = |pairs: &[(&str, &str)]| {
-            let owned = |&(name, text): &(&str, &str)| (name.to_owned(), text.to_owned());
-            Filter {
-                headers: pairs.iter().map(owned).collect(),
-                ..any()
-            }
-        };
-        let here = Some(stage.queue.clone());
-        let early = Timestamp::UNIX_EPOCH;
-        vec![
-            (group("north"), vec![5, 2, 1]),
-            (group("nort"), vec![]),
-            (prefix("invoice-"), vec![7, 3, 1, 0]),
-            (prefix("invoice-é"), vec![7]),
-            (prefix("INVOICE"), vec![]),
-            (prefix("invoice_"), vec![]),
-            (prefix(""), vec![7, 6, 4, 3, 1, 0]),
-            (with(&[("tenant", "acme")]), vec![5, 4, 0]),
-            (with(&[("tenant", "5")]), vec![]),
-            (with(&[("kind", "it's \"odd\" %_")]), vec![4]),
+        let until_fourth = between(None, Some(self.at[4]));
+        cases.extend([
+            (between(early, None), vec![7, 6, 5, 4, 3, 2, 1, 0]),
+            (between(None, early), vec![]),
             (
-                with(&[("tenant", "acme"), ("kind", "it's \"odd\" %_")]),
-                vec![4],
-            ),
-            (with(&[("tenant", "acme"), ("none", "")]), vec![]),
-            (since(5), vec![7, 6, 5]),
-            (until(2), vec![1, 0]),
-            (
-                Filter {
-                    until: Some(self.at[6]),
-                    ..since(4)
-                },
-                vec![5, 4],
-            ),
-            (
-                Filter {
-                    until: Some(self.at[4]),
-                    ..since(4)
-                },
-                vec![],
-            ),
-            (
-                Filter {
-                    since: Some(early),
-                    ..any()
-                },
+                between(Some(Timestamp::MIN), Some(Timestamp::MAX)),
                 vec![7, 6, 5, 4, 3, 2, 1, 0],
             ),
-            (
-                Filter {
-                    until: Some(early),
-                    ..any()
-                },
-                vec![],
-            ),
-            (
-                Filter {
-                    since: Some(Timestamp::MIN),
-                    ..group("north")
-                },
-                vec![5, 2, 1],
-            ),
-            (
-                Filter {
-                    until: Some(Timestamp::MAX),
-                    ..group("north")
-                },
-                vec![5, 2, 1],
-            ),
-            (
-                Filter {
-                    since: Some(Timestamp::MAX),
-                    ..any()
-                },
-                vec![],
-            ),
-            (
-                Filter {
-                    queue: here.clone(),
-                    ..group("north")
-                },
-                vec![2, 1],
-            ),
-            (
-                Filter {
-                    queue: here.clone(),
-                    ..prefix("invoice-")
-                },
-                vec![7, 1, 0],
-            ),
-            (
-                Filter {
-                    key: Some("invoice-2".into()),
-                    ..group("north")
-                },
-                vec![1],
-            ),
-            (
-                Filter {
-                    key: Some("invoice-2".into()),
-                    ..prefix("order")
-                },
-                vec![],
-            ),
-            (
-                Filter {
-                    queue: here,
-                    until: Some(self.at[4]),
-                    ..prefix("i")
-                },
-                vec![1, 0],
-            ),
+            (between(Some(Timestamp::MAX), None), vec![]),
+            (here(group("north")), vec![2, 1]),
+            (here(prefix("invoice-")), vec![7, 1, 0]),
+            (here(both(prefix("i"), until_fourth)), vec![1, 0]),
+        ]);
+        cases
+    }
+
+    fn by_time(&self) -> Vec<(Filter, Vec<usize>)> {
+        let at = |n: usize| Some(self.at[n]);
+        let after = |n: usize| self.at[n].checked_add(SignedDuration::from_micros(1)).ok();
+        vec![
+            (between(at(5), None), vec![7, 6, 5]),
+            (between(after(5), None), vec![7, 6]),
+            (between(None, at(2)), vec![1, 0]),
+            (between(None, after(2)), vec![2, 1, 0]),
+            (between(at(4), at(6)), vec![5, 4]),
+            (between(at(4), at(4)), vec![]),
+            (both(group("north"), between(at(2), None)), vec![5, 2]),
+            (both(prefix("invoice-"), between(at(1), at(7))), vec![3, 1]),
         ]
+    }
+}
+
+/// The same for texts.
+fn by_text() -> Vec<(Filter, Vec<usize>)> {
+    let odd = "it's \"odd\" %_";
+    let keyed = |filter: Filter| Filter {
+        key: Some("invoice-2".into()),
+        ..filter
+    };
+    vec![
+        (group("north"), vec![5, 2, 1]),
+        (group("nort"), vec![]),
+        (prefix("invoice-"), vec![7, 3, 1, 0]),
+        (prefix("invoice-é"), vec![7]),
+        (prefix("INVOICE"), vec![]),
+        (prefix("invoice_"), vec![]),
+        (prefix(""), vec![7, 6, 4, 3, 1, 0]),
+        (with(&[("tenant", "acme")]), vec![5, 4, 0]),
+        (with(&[("tenant", "5")]), vec![]),
+        (with(&[("kind", odd)]), vec![4]),
+        (with(&[("tenant", "acme"), ("kind", odd)]), vec![4]),
+        (with(&[("tenant", "acme"), ("none", "")]), vec![]),
+        (keyed(group("north")), vec![1]),
+        (keyed(prefix("order")), vec![]),
+    ]
+}
+
+fn group(text: &str) -> Filter {
+    Filter {
+        group: Some(text.into()),
+        ..any()
+    }
+}
+
+fn prefix(text: &str) -> Filter {
+    Filter {
+        key_prefix: Some(text.into()),
+        ..any()
+    }
+}
+
+fn with(pairs: &[(&str, &str)]) -> Filter {
+    let owned = |&(name, text): &(&str, &str)| (name.to_owned(), text.to_owned());
+    Filter {
+        headers: pairs.iter().map(owned).collect(),
+        ..any()
+    }
+}
+
+fn between(since: Option<Timestamp>, until: Option<Timestamp>) -> Filter {
+    Filter {
+        since,
+        until,
+        ..any()
+    }
+}
+
+/// The first with the times of the second.
+fn both(filter: Filter, times: Filter) -> Filter {
+    Filter {
+        since: times.since,
+        until: times.until,
+        ..filter
     }
 }
 
@@ -269,27 +234,13 @@ pub(crate) async fn a_narrowed_list_can_be_of_one_state(harness: &dyn Harness) {
     held.expect("hold answers");
     let now = Some(stage.now().await);
     let narrow = [
-        Filter {
-            group: Some("g".into()),
-            ..any()
-        },
-        Filter {
-            key_prefix: Some("k".into()),
-            ..any()
-        },
-        Filter {
-            headers: headers([("tenant", "acme")]),
-            ..any()
-        },
-        Filter {
-            since: now,
-            group: Some("g".into()),
-            ..any()
-        },
+        group("g"),
+        prefix("k"),
+        with(&[("tenant", "acme")]),
+        both(group("g"), between(now, None)),
         Filter {
             correlation_id: Some("one".into()),
-            group: Some("g".into()),
-            ..any()
+            ..group("g")
         },
     ];
     let states = [
@@ -300,32 +251,49 @@ pub(crate) async fn a_narrowed_list_can_be_of_one_state(harness: &dyn Harness) {
         (StateKind::Ready, vec![sent[4]]),
         (StateKind::Waiting, vec![]),
     ];
+    let codes = [("gone", vec![sent[0]]), ("other", vec![])];
     for walk_max in [1, 5, 10_000] {
         let near = harness.another_with_short_walks(walk_max).await;
         for filter in &narrow {
             for (state, expected) in &states {
-                let filter = Filter {
-                    state: Some(*state),
-                    ..filter.clone()
-                };
-                assert_eq!(
-                    &walk(&*near, &filter, 2).await,
-                    expected,
-                    "{filter:?} {walk_max}"
-                );
+                let mut filter = filter.clone();
+                filter.state = Some(*state);
+                assert_eq!(&walk(&*near, &filter, 2).await, expected, "{filter:?}");
             }
-            for (code, expected) in [("gone", vec![sent[0]]), ("other", vec![])] {
-                let filter = Filter {
-                    code: Some(code.into()),
-                    ..filter.clone()
-                };
-                assert_eq!(
-                    walk(&*near, &filter, 2).await,
-                    expected,
-                    "{filter:?} {walk_max}"
-                );
+            for (code, expected) in &codes {
+                let mut filter = filter.clone();
+                filter.code = Some((*code).into());
+                assert_eq!(&walk(&*near, &filter, 2).await, expected, "{filter:?}");
             }
         }
+    }
+}
+
+/// One dead message with a code.
+async fn die(stage: &Stage<'_>, id: MessageId, code: &str) -> Timestamp {
+    let lease = stage.claim(1).await;
+    let report = Report {
+        code: Some(code.into()),
+        detail: Some(format!("of {id}")),
+        ..Report::new(id, Outcome::Dead)
+    };
+    settled(stage.settle(&lease, &[report]).await);
+    stage.advance(s(5)).await;
+    lease.claimed_at
+}
+
+/// The cause of one death.
+fn single(stage: &Stage<'_>, id: MessageId, code: &str, at: Timestamp) -> DeadCause {
+    DeadCause {
+        queue: stage.queue.clone(),
+        code: code.into(),
+        messages: 1,
+        attempts_min: 1,
+        attempts_max: 1,
+        first_at: at,
+        last_at: at,
+        example: id,
+        detail: Some(format!("of {id}")),
     }
 }
 
@@ -338,28 +306,15 @@ pub(crate) async fn the_dead_are_grouped_by_queue_and_code(harness: &dyn Harness
     };
     assert_eq!(all(&any(), 10).await, []);
     let sent = stage.enqueue(4).await;
-    let die = async |id: MessageId, code: &str| {
-        let lease = stage.claim(1).await;
-        let report = Report {
-            code: Some(code.into()),
-            detail: Some(format!("of {id}")),
-            ..Report::new(id, Outcome::Dead)
-        };
-        settled(stage.settle(&lease, &[report]).await);
-        stage.now().await
-    };
-    let first = die(sent[0], "http_500").await;
-    stage.advance(s(5)).await;
-    let second = die(sent[1], "refused").await;
-    stage.advance(s(5)).await;
+    let first = die(&stage, sent[0], "http_500").await;
+    let second = die(&stage, sent[1], "refused").await;
     let lease = stage.claim(1).await;
     stage.report(&lease, sent[2], Outcome::Retry).await;
-    let third = die(sent[3], "http_500").await;
-    stage.advance(s(5)).await;
-    let last = die(sent[2], "http_500").await;
+    let third = die(&stage, sent[3], "http_500").await;
+    let last = die(&stage, sent[2], "http_500").await;
     let elsewhere = NewMessage::new(other.clone(), json!(1));
     let there = stage.enqueue_all(&[elsewhere]).await[0];
-    let claim = consign_kernel::Claim::new(other.clone(), "w", 1);
+    let claim = Claim::new(other.clone(), "w", 1);
     let lease = stage.store.claim(&claim).await.expect("claim answers");
     let lease = lease.expect("one is there");
     settled(
@@ -369,35 +324,16 @@ pub(crate) async fn the_dead_are_grouped_by_queue_and_code(harness: &dyn Harness
     );
 
     let outage = DeadCause {
-        queue: stage.queue.clone(),
-        code: "http_500".into(),
         messages: 3,
-        attempts_min: 1,
         attempts_max: 2,
-        first_at: first,
         last_at: last,
-        example: sent[3],
-        detail: Some(format!("of {}", sent[3])),
+        ..single(&stage, sent[3], "http_500", first)
     };
-    let refused = DeadCause {
-        queue: stage.queue.clone(),
-        code: "refused".into(),
-        messages: 1,
-        attempts_min: 1,
-        attempts_max: 1,
-        first_at: second,
-        last_at: second,
-        example: sent[1],
-        detail: Some(format!("of {}", sent[1])),
-    };
+    let refused = single(&stage, sent[1], "refused", second);
     let elsewhere = DeadCause {
         queue: other.clone(),
-        code: "dead".into(),
-        example: there,
-        first_at: last,
-        last_at: last,
         detail: None,
-        ..refused.clone()
+        ..single(&stage, there, "dead", lease.claimed_at)
     };
     let everything = [outage.clone(), refused.clone(), elsewhere.clone()];
     assert_eq!(all(&any(), 100).await, everything, "the largest first");
@@ -408,10 +344,7 @@ pub(crate) async fn the_dead_are_grouped_by_queue_and_code(harness: &dyn Harness
     };
     let here = Some(stage.queue.clone());
     assert_eq!(all(&of(here, None), 100).await, everything[..2]);
-    assert_eq!(
-        all(&of(None, Some("refused")), 100).await,
-        [refused.clone()]
-    );
+    assert_eq!(all(&of(None, Some("refused")), 100).await, [refused]);
     assert_eq!(all(&of(Some(other), Some("refused")), 100).await, []);
     assert_eq!(all(&of(None, Some("a\0")), 100).await, []);
     let newest = DeadCause {
