@@ -70,7 +70,9 @@ impl Browse for PostgresStore {
             let (way, floor) = self.way(filter, below).await?;
             let count = i64::from(limit) + 1;
             let statement = bound(sqlx::query(way.page), filter, below, floor, count);
-            (self.read("list", statement).await?, floor)
+            let rows = self.read("list", statement).await?;
+            let floor = cut_at(&rows, count)?.or(floor);
+            (rows, floor)
         };
         let items = rows.iter().map(listed).collect::<Result<Vec<_>>>()?;
         // While messages move, one found in a state may have left it.
@@ -233,9 +235,7 @@ impl PostgresStore {
             .bind(filter.since.map(time))
             .bind(filter.until.map(time));
         let rows = self.read("list", statement).await?;
-        let is_cut = rows.len() as i64 == count;
-        let last: Option<i64> = rows.last().map(|row| rows::column(row, "id")).transpose()?;
-        let floor = last.filter(|_| is_cut).or(floor);
+        let floor = cut_at(&rows, count)?.or(floor);
         Ok((rows, floor.filter(|id| *id > first)))
     }
 
@@ -334,6 +334,12 @@ fn time(at: Timestamp) -> jiff_sqlx::Timestamp {
 
 fn ids(rows: &[PgRow]) -> Result<Vec<i64>> {
     rows.iter().map(|row| rows::column(row, "id")).collect()
+}
+
+/// The last of as many rows as were asked for: there may be more below it.
+fn cut_at(rows: &[PgRow], count: i64) -> Result<Option<i64>> {
+    let last = rows.last().filter(|_| rows.len() as i64 == count);
+    last.map(|row| rows::column(row, "id")).transpose()
 }
 
 fn dead_cause(row: &PgRow) -> Result<DeadCause> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::Args;
-use consign_kernel::{Attempt, Filter, MessageId, MessageSummary, QueueName, StateKind, Store};
+use consign_kernel::{Attempt, Filter, MessageId, MessageSummary, Page, QueueName, StateKind, Store};
 use serde_json::json;
 
 use super::watch::watch;
@@ -71,12 +71,12 @@ struct Followed {
 impl Followed {
     /// Prints what has changed since the last look.
     async fn look(&mut self, store: &dyn Store, out: Output) -> Result<(), Failure> {
-        let mut seen = self.listed(store, None).await?;
-        let is_full = seen.len() >= FOLLOWED_MAX as usize;
-        let oldest = seen.last().filter(|_| is_full);
-        let oldest = oldest.map_or(MessageId(0), |listed| listed.id);
+        let page = self.listed(store, None).await?;
+        // Below it a page has not looked.
+        let oldest = page.next.unwrap_or(MessageId(0));
+        let mut seen = page.items;
         let newest = seen.first().map_or(MessageId(0), |listed| listed.id);
-        seen.extend(self.listed(store, Some(StateKind::Leased)).await?);
+        seen.extend(self.listed(store, Some(StateKind::Leased)).await?.items);
         seen.sort_by_key(|listed| listed.id);
         seen.dedup_by_key(|listed| listed.id);
         let Some(view) = self.view.replace((oldest, newest)) else {
@@ -126,13 +126,13 @@ impl Followed {
         &self,
         store: &dyn Store,
         state: Option<StateKind>,
-    ) -> Result<Vec<MessageSummary>, Failure> {
+    ) -> Result<Page<MessageSummary>, Failure> {
         let filter = Filter {
             queue: Some(self.queue.clone()),
             state,
             ..Filter::default()
         };
-        Ok(store.list(&filter, None, FOLLOWED_MAX).await?.items)
+        Ok(store.list(&filter, None, FOLLOWED_MAX).await?)
     }
 }
 
