@@ -75,6 +75,7 @@ impl Followed {
         // Below it a page has not looked.
         let oldest = page.next.unwrap_or(MessageId(0));
         let mut seen = page.items;
+        let is_full = seen.len() >= FOLLOWED_MAX as usize;
         let newest = seen.first().map_or(MessageId(0), |listed| listed.id);
         seen.extend(self.listed(store, Some(StateKind::Leased)).await?.items);
         seen.sort_by_key(|listed| listed.id);
@@ -83,7 +84,7 @@ impl Followed {
             self.attempts = counted(&seen);
             return Ok(());
         };
-        if oldest > view.1 {
+        if is_full && oldest > view.1 {
             out.note("more messages were enqueued than are shown")?;
         }
         let mut told = 0;
