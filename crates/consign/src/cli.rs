@@ -61,8 +61,8 @@ pub(crate) struct Cli {
     #[arg(long = "app", global = true, help_heading = GLOBAL, value_name = "NAME")]
     apps: Vec<String>,
 
-    /// Colours: on a terminal unless NO_COLOR is set, everywhere, or nowhere
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "WHEN", value_enum, default_value_t)]
+    /// Colours: always, never, or auto: on a terminal unless NO_COLOR is set
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
     color: ColorChoice,
 
     #[command(subcommand)]

@@ -121,19 +121,30 @@ fn asked(
     found.ok().and_then(Result::ok).unwrap_or_default()
 }
 
+/// The value of an option among the words of a shell; bash cuts words at `=`, `:` and `@`.
+fn typed_value(typed: &[String], flag: &str) -> Option<String> {
+    let is_cut = |word: &String| !word.is_empty() && word.chars().all(|c| "=:@".contains(c));
+    let place = typed.iter().position(|word| {
+        let rest = word.strip_prefix(flag);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    })?;
+    if let Some((_, value)) = typed[place].split_once('=') {
+        return Some(value.to_owned());
+    }
+    let mut words = typed[place + 1..].iter().skip_while(|word| *word == "=");
+    let mut value = words.next()?.clone();
+    let mut words = words.peekable();
+    while let Some(cut) = words.next_if(|word| is_cut(word)) {
+        value.push_str(cut);
+        value.extend(words.next().map(String::as_str));
+    }
+    Some(value)
+}
+
 /// The database and the configuration that the typed command line names, or the defaults.
 fn typed_context(registry: &'static Registry) -> Result<Context, Failure> {
     let typed: Vec<String> = std::env::args().collect();
-    let named = |flag: &str| {
-        typed.iter().enumerate().find_map(|(place, word)| {
-            let rest = word.strip_prefix(flag)?;
-            match rest.strip_prefix('=') {
-                Some(value) => Some(value.to_owned()),
-                None if rest.is_empty() => typed.get(place + 1).cloned(),
-                None => None,
-            }
-        })
-    };
+    let named = |flag| typed_value(&typed, flag);
     let variable = std::env::var_os("CONSIGN_CONFIG").filter(|text| !text.is_empty());
     let file = named("--config")
         .map(Into::into)
@@ -147,4 +158,34 @@ fn typed_context(registry: &'static Registry) -> Result<Context, Failure> {
     let nothing: fn(&Config) -> Result<Box<dyn consign_app::Background>, Failure> =
         |_| Err(Failure::usage("a completion starts no telemetry"));
     Ok(Context::new(false, sources, nothing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_however_the_shell_cuts_it() {
+        for (line, expected) in [
+            (
+                "consign ls --database sqlite:a.db --queue",
+                Some("sqlite:a.db"),
+            ),
+            ("consign ls --database=sqlite:a.db", Some("sqlite:a.db")),
+            ("consign --database sqlite : a.db ls", Some("sqlite:a.db")),
+            (
+                "consign --database = postgres : //u : p @ h : 5/d ls",
+                Some("postgres://u:p@h:5/d"),
+            ),
+            ("consign ls --databases x", None),
+            ("consign ls --database", None),
+        ] {
+            let typed: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(
+                typed_value(&typed, "--database").as_deref(),
+                expected,
+                "{line}"
+            );
+        }
+    }
 }

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::Args;
-use consign_kernel::{Attempt, Filter, MessageId, MessageSummary, Page, QueueName, StateKind, Store};
+use consign_kernel::{
+    Attempt, Filter, MessageId, MessageSummary, Page, QueueName, StateKind, Store,
+};
 use serde_json::json;
 
 use super::watch::watch;
