@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use consign_kernel::{By, MessageId, RetrySchedule};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 use serde_json::Value;
 
 /// The actor and the reason of an action.
@@ -48,6 +48,19 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| help.to_owned())
 }
 
+/// `2h` ago, `2026-11-15T22:31:50Z`, or `2026-11-15 22:31` and `2026-11-15` in UTC.
+pub fn past(text: &str) -> Result<Timestamp, String> {
+    let help = "a time is written like 2026-11-15T22:31:50Z or 2026-11-15 (UTC), or as how long ago: 90s, 2h";
+    if let Ok(ago) = duration(text) {
+        let ago = SignedDuration::try_from(ago).map_err(|_| help.to_owned())?;
+        return Timestamp::now().checked_sub(ago).map_err(|_| help.into());
+    }
+    let civil = |text: &str| text.parse::<DateTime>().ok();
+    let utc = |at: DateTime| at.to_zoned(TimeZone::UTC).ok().map(|at| at.timestamp());
+    let absolute = text.parse().ok().or_else(|| civil(text).and_then(utc));
+    absolute.ok_or_else(|| help.to_owned())
+}
+
 /// `4096`, `64KiB`, `1MiB`.
 pub fn bytes(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -68,6 +81,14 @@ pub fn bytes(text: &str) -> Result<usize, String> {
 
 /// `name=value`.
 pub fn header(text: &str) -> Result<(String, Value), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("a header is written name=value".into()),
+    }
+}
+
+/// The same, where only a text is looked for.
+pub fn header_text(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
         _ => Err("a header is written name=value".into()),
@@ -137,6 +158,27 @@ mod tests {
         check("0s", 0);
         for bad in ["", "30", "-5s", "soon", "1 fortnight"] {
             assert!(duration(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn times_are_absolute_or_ago() {
+        for (text, expected) in [
+            ("2026-11-15T22:31:50Z", "2026-11-15T22:31:50Z"),
+            (
+                "2026-11-15T22:31:50.123456+01:00",
+                "2026-11-15T21:31:50.123456Z",
+            ),
+            ("2026-11-15 22:31", "2026-11-15T22:31:00Z"),
+            ("2026-11-15", "2026-11-15T00:00:00Z"),
+        ] {
+            let expected: Timestamp = expected.parse().unwrap();
+            assert_eq!(past(text), Ok(expected), "{text}");
+        }
+        let ago = Timestamp::now() - past("2h").unwrap();
+        assert!((ago.total(jiff::Unit::Second).unwrap() - 7_200.0).abs() < 60.0);
+        for bad in ["", "30", "-5s", "soon", "2026-13-01", "yesterday"] {
+            assert!(past(bad).is_err(), "{bad:?}");
         }
     }
 

@@ -6,6 +6,7 @@ use consign_kernel::{Error, PAGE_ENTRIES_MAX, Queue, QueueName, Store, nearest};
 
 use crate::{
     App, Background,
+    color::Colors,
     config::{Config, Flags, Origin, Sources},
     database::{self, Address, Apps, Database, OnMissing, Reach},
     failure::Failure,
@@ -39,6 +40,13 @@ impl Context {
             sources,
             missing: OnMissing::Refuse,
         }
+    }
+
+    /// The same with colours.
+    #[must_use]
+    pub fn with_colors(self, colors: Colors) -> Self {
+        let out = self.out.with_colors(colors);
+        Self { out, ..self }
     }
 
     /// The same for a command that writes: it creates the default file where there is none. A command

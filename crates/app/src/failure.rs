@@ -9,7 +9,10 @@ pub use consign_kernel::with_causes;
 use consign_kernel::{Certainty, Error};
 use serde_json::json;
 
-use crate::output::readable;
+use crate::{
+    color::{Colors, Paint},
+    output::readable,
+};
 
 /// How a command ends. The numbers are part of the interface; `--help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +124,7 @@ impl Failure {
     }
 
     /// Prints the failure on standard error and returns the exit code.
-    pub fn report(self, json: bool) -> ExitCode {
+    pub fn report(self, json: bool, colors: Colors) -> ExitCode {
         let Self::Error {
             exit,
             code,
@@ -134,7 +137,12 @@ impl Failure {
         let text = if json {
             json!({"error": {"code": code, "message": message}}).to_string()
         } else {
-            readable(&format!("consign: {message}"))
+            let name = if colors.stderr {
+                Paint::Bad.on("consign:")
+            } else {
+                "consign:".to_owned()
+            };
+            format!("{name} {}", readable(&message))
         };
         // With standard error closed only the exit code is left.
         writeln!(io::stderr(), "{text}").map_or_else(|_| exit.into(), |()| exit.into())

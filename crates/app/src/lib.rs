@@ -4,6 +4,7 @@ pub mod aliases;
 mod app;
 pub mod arguments;
 pub mod attempts;
+pub mod color;
 pub mod config;
 pub mod context;
 pub mod database;

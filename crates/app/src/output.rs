@@ -8,6 +8,8 @@ use std::{
 use serde::Serialize;
 use serde_json::json;
 
+use crate::color::{Colors, Paint};
+
 /// Longest cell of a table; `show` prints what was cut.
 const CELL_CHARS_MAX: usize = 48;
 
@@ -15,12 +17,36 @@ const CELL_CHARS_MAX: usize = 48;
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     json: bool,
+    colors: Colors,
 }
 
 impl Output {
     /// JSON for programs, or text for people.
     pub fn new(json: bool) -> Self {
-        Self { json }
+        let colors = Colors::default();
+        Self { json, colors }
+    }
+
+    /// The same with colours; JSON has none.
+    #[must_use]
+    pub fn with_colors(self, colors: Colors) -> Self {
+        Self { colors, ..self }
+    }
+
+    /// A state, in its colour on a terminal. For text that is printed by [`Output::painted`].
+    pub fn paint(self, word: &str) -> String {
+        let paint = Paint::of_word(word).filter(|_| self.colors.stdout);
+        paint.map_or_else(|| word.to_owned(), |paint| paint.on(word))
+    }
+
+    /// One line whose parts were made harmless, with colours among them.
+    pub fn painted(self, text: impl Display) -> io::Result<()> {
+        named(writeln!(io::stdout(), "{text}"))
+    }
+
+    /// Whether standard output has colours.
+    pub fn has_colors(self) -> bool {
+        self.colors.stdout && !self.json
     }
 
     /// Whether programs read it.
@@ -41,7 +67,8 @@ impl Output {
 
     /// A table for people.
     pub fn table(self, table: &Table) -> io::Result<()> {
-        named(write!(io::stdout(), "{}", table.render()))
+        let text = table.render(self.has_colors());
+        named(write!(io::stdout(), "{text}"))
     }
 
     /// A remark beside the result, on standard error.
@@ -89,7 +116,17 @@ impl Table {
         self.rows.push(cells);
     }
 
-    fn render(&self) -> String {
+    /// A cell in its colour. Headings are bold, states and outcomes have the colour of what they mean.
+    fn paint(&self, row: usize, column: usize, cell: &str) -> Option<Paint> {
+        let heading = self.headings[column].trim_start_matches('>');
+        match heading {
+            _ if row == 0 => Some(Paint::Heading),
+            "state" | "outcome" | "what" => Paint::of_word(cell),
+            _ => None,
+        }
+    }
+
+    fn render(&self, colors: bool) -> String {
         let headings: Vec<String> = self
             .headings
             .iter()
@@ -99,13 +136,15 @@ impl Table {
         let width = |column: usize| lines().map(|cells| cells[column].chars().count()).max();
         let widths: Vec<usize> = (0..headings.len()).filter_map(width).collect();
         let mut text = String::new();
-        for cells in lines() {
+        for (row, cells) in lines().enumerate() {
             let padded = cells.iter().enumerate().map(|(column, cell)| {
-                let width = widths[column];
+                let gap = " ".repeat(widths[column] - cell.chars().count());
+                let paint = self.paint(row, column, cell).filter(|_| colors);
+                let cell = paint.map_or_else(|| cell.clone(), |paint| paint.on(cell));
                 if self.headings[column].starts_with('>') {
-                    format!("{cell:>width$}")
+                    format!("{gap}{cell}")
                 } else {
-                    format!("{cell:<width$}")
+                    format!("{cell}{gap}")
                 }
             });
             let line: Vec<String> = padded.collect();
@@ -175,7 +214,11 @@ mod tests {
         table.row(["1234".into(), "\u{1b}[2Jé".into(), "dead".into()]);
         let expected =
             "  id  key         state\n   7  a           ready\n1234  \\u{1b}[2Jé  dead\n";
-        assert_eq!(table.render(), expected);
+        assert_eq!(table.render(false), expected);
+        let painted = table.render(true);
+        assert!(painted.contains("\u{1b}[31mdead\u{1b}[0m"), "{painted:?}");
+        assert!(painted.contains("ready\n"), "{painted:?}");
+        assert!(painted.contains("1234  \\u{1b}[2Jé  "), "{painted:?}");
     }
 
     #[test]

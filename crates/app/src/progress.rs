@@ -1,6 +1,10 @@
 //! Progress of long work, on standard error when it is a terminal.
 
+use std::time::Duration;
+
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+const TICK: Duration = Duration::from_millis(250);
 
 /// A bar when the end is known, a counter when it is not, nothing when standard error is no terminal.
 #[derive(Debug)]
@@ -26,6 +30,19 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(total, target);
         bar.set_style(style(noun, total));
         Self { bar, noun }
+    }
+
+    /// Of work whose length is not known: that it goes on, and for how long by now.
+    pub fn busy(what: &'static str, json: bool) -> Self {
+        let progress = Self::of("", None, json);
+        if !progress.bar.is_hidden() {
+            let style = ProgressStyle::with_template("{spinner} {msg}, {elapsed}");
+            let style = style.expect("invariant: the template is well formed");
+            progress.bar.set_style(style);
+            progress.bar.set_message(what);
+            progress.bar.enable_steady_tick(TICK);
+        }
+        progress
     }
 
     /// So many more are done.

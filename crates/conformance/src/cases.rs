@@ -12,6 +12,7 @@ pub(crate) mod erase;
 pub(crate) mod erase_races;
 pub(crate) mod expire;
 pub(crate) mod fence;
+pub(crate) mod find;
 pub(crate) mod heartbeat;
 pub(crate) mod late;
 pub(crate) mod limits;
@@ -379,6 +380,11 @@ macro_rules! each_case {
                 a_correlation_id_is_a_text_of_any_length
                 filtered_pages_lose_nothing
                 the_dead_are_listed_with_their_cause;
+            find:
+                a_list_is_narrowed_by_group_key_headers_and_time
+                narrow_pages_go_on_and_reach_everything
+                a_narrowed_list_can_be_of_one_state
+                the_dead_are_grouped_by_queue_and_code;
             pages:
                 pages_that_look_at_little_go_on_and_reach_everything
                 a_page_of_nothing_has_no_next

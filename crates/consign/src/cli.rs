@@ -1,14 +1,24 @@
 //! The command line.
 
+pub(crate) mod complete;
+mod groups;
+
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
-use consign_app::{App, Registry};
+use clap::{
+    ArgMatches, ColorChoice as ClapColors, CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::ErrorKind,
+};
+use consign_app::{
+    App, Registry,
+    color::{ColorChoice, Colors},
+};
 
 use crate::{
     commands::{
-        completions, config, demo, doctor, enqueue, erase, explain, hold, leases, ls, migrate,
-        pause, queues, redrive, requeue, resolve, retention, serve, show, token, work,
+        completions, config, dead, demo, doctor, enqueue, erase, explain, hold, leases, ls, man,
+        migrate, pause, queues, redrive, requeue, resolve, retention, serve, show, tail, token,
+        work,
     },
     config::{EXAMPLE, Sources},
     context::Context,
@@ -51,6 +61,10 @@ pub(crate) struct Cli {
     #[arg(long = "app", global = true, help_heading = GLOBAL, value_name = "NAME")]
     apps: Vec<String>,
 
+    /// Colours: always, never, or auto: on a terminal unless NO_COLOR is set
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
+    color: ColorChoice,
+
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -67,6 +81,10 @@ enum Command {
     Enqueue(enqueue::Enqueue),
     /// List messages, newest first
     Ls(ls::Ls),
+    /// Follow a queue: its messages as they are enqueued, and their attempts
+    Tail(tail::Tail),
+    /// Group dead messages by queue, code and destination
+    Dead(dead::Dead),
     /// Show a message with its attempts and its audit entries
     Show(show::Show),
     /// Explain the state of a message and what to do about it
@@ -101,6 +119,8 @@ enum Command {
     Token(token::TokenCommand),
     /// Print a completion script for a shell
     Completions(completions::Completions),
+    /// Write manual pages
+    Man(man::Man),
     /// Show the guarantees on a temporary database
     Demo(demo::Demo),
 }
@@ -116,7 +136,7 @@ pub(crate) struct CommandLine {
 /// The whole command line, the apps' commands included.
 pub(crate) fn command(registry: &Registry) -> clap::Command {
     let commands = registry.apps.iter().flat_map(|app| app.commands());
-    Cli::command().subcommands(commands)
+    groups::grouped(Cli::command().subcommands(commands), registry)
 }
 
 impl CommandLine {
@@ -129,7 +149,9 @@ impl CommandLine {
         registry: &'static Registry,
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, clap::Error> {
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
         let command = command(registry)
+            .color(clap_colors(&arguments))
             .subcommand_required(true)
             .arg_required_else_help(true);
         let mut matches = command.try_get_matches_from(arguments)?;
@@ -165,6 +187,10 @@ impl CommandLine {
         self.globals.json
     }
 
+    pub(crate) fn colors(&self) -> Colors {
+        self.globals.color.colors()
+    }
+
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
         let Self {
             registry,
@@ -173,6 +199,7 @@ impl CommandLine {
         } = self;
         let telemetry = crate::telemetry::start_for_a_command;
         let context = Context::new(globals.json, globals.sources(registry)?, telemetry);
+        let context = context.with_colors(globals.color.colors());
         let ended = match (app, globals.command) {
             (Some((app, name, arguments)), _) => {
                 let context = context.clone().for_app(app);
@@ -219,6 +246,8 @@ impl Command {
             Self::Migrate(command) => Box::pin(command.run(context)).await,
             Self::Enqueue(command) => Box::pin(command.run(context)).await,
             Self::Ls(command) => Box::pin(command.run(context)).await,
+            Self::Tail(command) => Box::pin(command.run(context)).await,
+            Self::Dead(command) => Box::pin(command.run(context)).await,
             Self::Show(command) => Box::pin(command.run(context)).await,
             Self::Explain(command) => Box::pin(command.run(context)).await,
             Self::Leases(command) => Box::pin(command.run(context)).await,
@@ -236,8 +265,24 @@ impl Command {
             Self::Config(command) => Box::pin(command.run(context)).await,
             Self::Token(command) => command.run(context),
             Self::Completions(command) => command.run(context),
+            Self::Man(command) => command.run(context),
             Self::Demo(command) => Box::pin(command.run(context)).await,
         }
+    }
+}
+
+/// The colours of help and of what is wrong with a command line, before that is read.
+fn clap_colors(arguments: &[OsString]) -> ClapColors {
+    let word = arguments.iter().enumerate().find_map(|(place, argument)| {
+        match argument.to_str()?.strip_prefix("--color")? {
+            "" => arguments.get(place + 1)?.to_str(),
+            rest => rest.strip_prefix('='),
+        }
+    });
+    match word {
+        Some("always") => ClapColors::Always,
+        Some("never") => ClapColors::Never,
+        _ => ClapColors::Auto,
     }
 }
 
@@ -256,7 +301,8 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     }
     let text = plainer(&error.to_string());
     if is_json {
-        return Failure::usage(text.trim_start_matches("error: ").trim()).report(true);
+        return Failure::usage(text.trim_start_matches("error: ").trim())
+            .report(true, Colors::default());
     }
     if text != error.to_string() {
         return match write!(std::io::stderr(), "{text}") {

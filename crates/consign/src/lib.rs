@@ -30,14 +30,15 @@ pub const fn registry(apps: &'static [&'static dyn App]) -> Registry {
 
 /// Runs the command that the process was started with.
 pub fn run(registry: &'static Registry) -> ExitCode {
+    cli::complete::answer(registry);
     let line = match CommandLine::parse(registry) {
         Ok(line) => line,
         Err(error) => return cli::report_usage(&error),
     };
-    let json = line.is_json();
+    let (json, colors) = (line.is_json(), line.colors());
     match run_line(registry, line) {
         Ok(exit) => exit.into(),
-        Err(failure) => failure.report(json),
+        Err(failure) => failure.report(json, colors),
     }
 }
 

@@ -11,6 +11,9 @@ use crate::{
     payload::{shallow, without_nul},
 };
 
+/// Characters of a detail in a sentence; the history has all of it.
+const DETAIL_SHOWN: usize = 200;
+
 /// A worker's outcome for a message in its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -229,12 +232,24 @@ impl From<Attempt> for LastAttempt {
     }
 }
 
+impl LastAttempt {
+    /// Its detail, as much as fits into a sentence.
+    fn shown_detail(&self) -> Option<String> {
+        let detail = self.detail.as_deref()?;
+        let cut: String = detail.chars().take(DETAIL_SHOWN).collect();
+        let dots = if cut.len() < detail.len() { "…" } else { "" };
+        Some(format!("{cut}{dots}"))
+    }
+}
+
 impl fmt::Display for LastAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (number, outcome) = (self.attempt_no, self.outcome.as_str());
         write!(f, "attempt {number} by {} ended in {outcome}", self.owner)?;
-        if let Some(code) = &self.code {
-            write!(f, " ({code})")?;
+        match (self.code.clone(), self.shown_detail()) {
+            (Some(code), Some(detail)) => write!(f, " ({code}: {detail})")?,
+            (Some(text), None) | (None, Some(text)) => write!(f, " ({text})")?,
+            (None, None) => {}
         }
         write!(f, " at {:.3}", self.finished_at)
     }

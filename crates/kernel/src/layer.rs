@@ -6,13 +6,13 @@ use async_trait::async_trait;
 
 use crate::{
     Attempt, AuditEntry, BeginAnswer, Browse, By, Claim, Claims, Counts, Cursor, DatabaseSize,
-    DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erase, Erasure, ErasureResult,
-    ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat, LateResult, Lease,
-    LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage, Operate, Page, Process,
-    Produce, Progress, Queue, QueueHistory, QueueMinutes, QueueName, QueuePolicy, Queues, Read,
-    Receipt, Record, Redrive, RedriveId, RedrivePlan, Redrives, ReleaseAnswer, RenewAnswer, Report,
-    Resolution, Retain, Settle, SettleAnswer, Step, Store, Token, TokenPrefix, Totals, Watch,
-    error::Result,
+    DeadCause, DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erase, Erasure,
+    ErasureResult, ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat,
+    LateResult, Lease, LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage,
+    Operate, Page, Process, Produce, Progress, Queue, QueueHistory, QueueMinutes, QueueName,
+    QueuePolicy, Queues, Read, Receipt, Record, Redrive, RedriveId, RedrivePlan, Redrives,
+    ReleaseAnswer, RenewAnswer, Report, Resolution, Retain, Settle, SettleAnswer, Step, Store,
+    Token, TokenPrefix, Totals, Watch, error::Result,
 };
 
 /// What happens around the operations of another store, named as in the traits.
@@ -133,6 +133,7 @@ pass_on! {
         list(filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<MessageSummary>;
         dead(filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<DeadLetter>;
         count_dead(filter: &Filter, at_most: u64) -> u64;
+        dead_causes(filter: &Filter, at_most: u64) -> Vec<DeadCause>;
     }
     Watch {
         heartbeat(heartbeat: &Heartbeat) -> ();

@@ -4,6 +4,7 @@ mod attempt;
 mod decision;
 mod erasure;
 mod error;
+mod filter;
 mod growth;
 mod heartbeat;
 mod hex;
@@ -34,6 +35,7 @@ pub use attempt::{
 pub use decision::{Next, after_expiry, after_resolution, after_settle, codes, is_counted};
 pub use erasure::{Erasure, ErasureAnswer, ErasureResult, ErasureTarget};
 pub use error::{Certainty, Error, Result, with_causes};
+pub use filter::{Filter, prefix_end};
 pub use growth::{
     DailyGrowth, DatabaseSize, Growth, PassRecord, Period, QueueSample, SAMPLE_QUEUES_MAX,
     SAMPLES_RETENTION, Sample, bases,
@@ -70,7 +72,7 @@ pub use retention::{
 pub use retry::RetrySchedule;
 pub use schema::{AppliedMigration, ENGINE, Migration, SchemaStatus, migration_order};
 pub use state::{
-    Counts, Cursor, DeadLetter, Explanation, Filter, Finding, MessageSummary, NOT_CHECKED, Page,
+    Counts, Cursor, DeadCause, DeadLetter, Explanation, Finding, MessageSummary, NOT_CHECKED, Page,
     State, StateKind, Totals,
 };
 pub use store::{

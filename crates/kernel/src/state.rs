@@ -186,10 +186,12 @@ impl Explanation {
             }
             State::Held { at, reason } if reason == codes::UNCERTAIN => format!(
                 "Held since {at:.3}: {reason}. It may have arrived: find out at the receiver, then \
-                 record it with `consign resolve {id}`; `consign unhold {id}` sends it again."
+                 record it with `consign resolve {id}`; `consign unhold {id}` sends it again.{}",
+                self.before()
             ),
             State::Held { at, reason } => {
-                format!("Held since {at:.3}: {reason}. It waits for `consign unhold {id}`.")
+                let before = self.before();
+                format!("Held since {at:.3}: {reason}. It waits for `consign unhold {id}`.{before}")
             }
             State::Leased {
                 owner,
@@ -203,12 +205,16 @@ impl Explanation {
                     "about to send it"
                 };
                 if *expires_at > self.now {
-                    format!("Leased by {owner} until {expires_at:.3} (fence {fence}), {stage}.")
+                    format!(
+                        "Leased by {owner} until {expires_at:.3} (fence {fence}), {stage}.{}",
+                        self.before()
+                    )
                 } else {
                     format!(
                         "Its lease (owner {owner}, fence {fence}) ended at {expires_at:.3} without a \
-                         result; the next claim in queue {} takes it back.",
-                        self.queue.name
+                         result; the next claim in queue {} takes it back.{}",
+                        self.queue.name,
+                        self.before()
                     )
                 }
             }
@@ -216,33 +222,54 @@ impl Explanation {
                 behind: Some(behind),
             } => format!(
                 "Waiting: message {behind} is the head of its group. Run \
-                 `consign explain {behind}`."
+                 `consign explain {behind}`.{}",
+                self.before()
             ),
-            State::Waiting { behind: None } => {
-                "Waiting: its group has no head; the next claim promotes it.".to_owned()
-            }
+            State::Waiting { behind: None } => format!(
+                "Waiting: its group has no head; the next claim promotes it.{}",
+                self.before()
+            ),
             State::Ready { due_at } => self.why_ready(*due_at),
         }
+    }
+
+    /// How the last attempt ended, as a sentence behind another.
+    fn before(&self) -> String {
+        let sentence = |last: &LastAttempt| format!(" Before: {last}.");
+        self.last_attempt.as_ref().map(sentence).unwrap_or_default()
     }
 
     fn why_ready(&self, due_at: Timestamp) -> String {
         let queue = &self.queue.name;
         if let Some(paused_at) = self.queue.paused_at {
             return format!(
-                "Ready, but queue {queue} is paused since {paused_at:.3}. Run `consign resume {queue}`."
+                "Ready, but queue {queue} is paused since {paused_at:.3}. Run `consign resume {queue}`.{}",
+                self.before()
             );
         }
-        if due_at > self.now {
-            return match &self.last_attempt {
-                None => format!("Due later, at {due_at:.3}: it was enqueued with a delay."),
-                Some(last) => format!("Due later, at {due_at:.3}: {last}."),
-            };
-        }
-        let unclaimed = format!("no worker holds it. Is one running for queue {queue}?");
+        let is_due = due_at <= self.now;
         match &self.last_attempt {
-            None => format!("Ready and due since {due_at:.3}; {unclaimed}"),
-            Some(last) => format!("Ready and due again since {due_at:.3}: {last}; {unclaimed}"),
+            None if is_due => format!(
+                "Ready and due since {due_at:.3}; no worker holds it. Is one running for queue {queue}?"
+            ),
+            None => format!("Due later, at {due_at:.3}: it was enqueued with a delay."),
+            // A worker tried it: what kept it from being delivered is the reason, and no missing worker.
+            Some(last) if is_due => format!(
+                "Ready and due again since {due_at:.3}: {last}; the next claim in queue {queue} takes it.{}",
+                isolation(last)
+            ),
+            Some(last) => format!("Due later, at {due_at:.3}: {last}.{}", isolation(last)),
         }
+    }
+}
+
+/// What follows from a lease that ended without a result.
+fn isolation(last: &LastAttempt) -> &'static str {
+    if last.code.as_deref() == Some(codes::LEASE_EXPIRED) {
+        " What a lease held that ended without a result is claimed in smaller batches, until the message \
+         that ends its worker is alone."
+    } else {
+        ""
     }
 }
 
@@ -294,21 +321,6 @@ pub struct Totals {
     pub queues: u64,
     /// How many of their messages are where.
     pub counts: Counts,
-}
-
-/// Which messages to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Only this queue.
-    pub queue: Option<QueueName>,
-    /// Only messages in this state.
-    pub state: Option<StateKind>,
-    /// Only this key.
-    pub key: Option<String>,
-    /// Only messages whose header `correlation_id` is this text.
-    pub correlation_id: Option<String>,
-    /// Only dead messages with this code (implies `state = dead`).
-    pub code: Option<String>,
 }
 
 /// Where a page begins: messages with smaller ids than this.
@@ -366,6 +378,29 @@ pub struct DeadLetter {
     pub detail: Option<String>,
 }
 
+/// The dead messages of a queue that have one code: what an outage left.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DeadCause {
+    /// Queue whose policy applies.
+    pub queue: QueueName,
+    /// Why, for programs: the code of their last attempt.
+    pub code: String,
+    /// How many there are.
+    pub messages: u64,
+    /// The fewest attempts recorded about one of them.
+    pub attempts_min: u32,
+    /// The most.
+    pub attempts_max: u32,
+    /// When the first of them died.
+    pub first_at: Timestamp,
+    /// When the last one did.
+    pub last_at: Timestamp,
+    /// The newest of them.
+    pub example: MessageId,
+    /// Why that one is dead, for people.
+    pub detail: Option<String>,
+}
+
 /// The code of a check that `doctor` could not make, because the login lacks the right to read.
 pub const NOT_CHECKED: &str = "not_checked";
 
@@ -381,3 +416,6 @@ pub struct Finding {
     /// Some of the messages concerned.
     pub ids: Vec<MessageId>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::{
-    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DatabaseSize, DeadLetter,
-    Departure, DepartureCause, DepartureId, EndedLease, Erasure, ErasureResult, ErasureTarget,
-    Expiry, Explanation, Filter, Finding, Growth, Heartbeat, LateResult, Lease, LeaseView, Message,
-    MessageId, MessageSummary, MoveResult, NewMessage, Page, Process, Progress, Queue,
-    QueueHistory, QueueMinutes, QueueName, QueuePolicy, Receipt, Record, Redrive, RedriveId,
+    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DatabaseSize, DeadCause,
+    DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erasure, ErasureResult,
+    ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat, LateResult, Lease,
+    LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage, Page, Process, Progress,
+    Queue, QueueHistory, QueueMinutes, QueueName, QueuePolicy, Receipt, Record, Redrive, RedriveId,
     RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, SettleAnswer, Step, Token,
     TokenPrefix, Totals, error::Result,
 };
@@ -346,6 +346,10 @@ pub trait Browse: Send + Sync {
 
     /// How many dead messages fit; stops counting at `at_most`. Uses the same filter as `dead`.
     async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64>;
+
+    /// The newest dead messages that fit, `at_most` of them, grouped by queue and code: the largest
+    /// group first, at most 1,000 groups. Uses the same filter as `dead`.
+    async fn dead_causes(&self, filter: &Filter, at_most: u64) -> Result<Vec<DeadCause>>;
 }
 
 /// Which processes live, what they did, and whether the store is sound.

@@ -52,7 +52,8 @@ CREATE INDEX message_correlation ON consign.message (left(headers->>'correlation
 -- died: the message left as dead; set before it leaves, and without meaning while it is here.
 CREATE TABLE consign.message_key (
     queue      text NOT NULL,
-    key        text NOT NULL,
+    -- By bytes, so that the index finds keys by their beginning, whatever the order of texts in the database.
+    key        text COLLATE "C" NOT NULL,
     message_id bigint NOT NULL,
     at         timestamptz NOT NULL,
     died       boolean NOT NULL DEFAULT false,

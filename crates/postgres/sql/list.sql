@@ -1,5 +1,6 @@
--- A page of a list, newest first: the beginning of a statement whose end finds the ids. Primary keys only,
--- and leases unnested once; what is in no other place is ready, as in consign.state_of().
+-- A page of a list, newest first: the end of a statement that begins with the ids it found, `found`. Primary keys
+-- only, those of the ranges concerned, and leases unnested once; what is in no other place is ready, as in
+-- consign.state_of().
 SELECT m.id, m.queue, m.key, m."group", m.created_at,
        CASE
            WHEN dead.message_id IS NOT NULL THEN 'dead'
@@ -12,4 +13,7 @@ SELECT m.id, m.queue, m.key, m."group", m.created_at,
        (SELECT count(*) FROM consign.attempt a WHERE a.message_id = m.id)::int AS attempts,
        dead.code, dead.detail,
        EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = m.id) AS erased
-    FROM consign.message m LEFT JOIN consign.dead ON dead.message_id = m.id WHERE m.id = ANY (ARRAY(
+    FROM consign.message m LEFT JOIN consign.dead ON dead.message_id = m.id
+    WHERE m.id = ANY (ARRAY(SELECT id FROM found))
+        AND m.id BETWEEN (SELECT min(id) FROM found) AND (SELECT max(id) FROM found)
+    ORDER BY m.id DESC

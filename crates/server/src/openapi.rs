@@ -79,7 +79,7 @@ const JSON: &str = "application/json";
         about::index, about::openapi_json, about::problem,
         health::healthz, health::readyz, health::metrics, health::worker,
         enqueue::one, enqueue::batch,
-        messages::list, messages::show, messages::attempts, messages::dead,
+        messages::list, messages::show, messages::attempts, messages::dead, messages::causes,
         messages::requeue, messages::hold, messages::unhold, messages::resolve,
         messages::requeue_many, messages::hold_many, messages::unhold_many, messages::resolve_many,
         erase::one, erase::many,

@@ -216,6 +216,7 @@ impl Routes {
         let attempts = "/v1/messages/{id}/attempts";
         self.add(GET, attempts, read, MESSAGE, messages::attempts);
         self.add(GET, "/v1/dead", read, IN_QUEUE, messages::dead);
+        self.add(GET, "/v1/dead/causes", read, IN_QUEUE, messages::causes);
         self.add(GET, "/v1/queues", read, QUERY, queues::list);
         self.add(GET, "/v1/queues/{queue}", read, QUEUE, queues::show);
         self.add(GET, "/v1/leases", read, QUERY, leases::list);

@@ -5,9 +5,10 @@
 
 use async_trait::async_trait;
 use consign_kernel::{
-    Browse, Cursor, DeadLetter, Filter, MessageId, MessageSummary, PAGE_ENTRIES_MAX, Page,
-    QueueName, StateKind,
+    Browse, Cursor, DeadCause, DeadLetter, Filter, MessageId, MessageSummary, PAGE_ENTRIES_MAX,
+    Page, QueueName, StateKind, prefix_end,
 };
+use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use crate::{
@@ -48,6 +49,16 @@ impl Browse for SqliteStore {
             &mut tx, filter, at_most
         ))
     }
+
+    async fn dead_causes(
+        &self,
+        filter: &Filter,
+        at_most: u64,
+    ) -> consign_kernel::Result<Vec<DeadCause>> {
+        snapshot!(self, "group the dead", |tx| dead_causes(
+            &mut tx, filter, at_most
+        ))
+    }
 }
 
 pub(crate) async fn list(
@@ -58,12 +69,17 @@ pub(crate) async fn list(
     limit: u32,
 ) -> Result<Page<MessageSummary>> {
     let limit = limit.min(PAGE_ENTRIES_MAX);
-    let never = filter.code.is_some() && filter.state.is_some_and(|it| it != StateKind::Dead);
-    if limit == 0 || never {
+    if limit == 0 || filter.is_never() {
         let items = Vec::new();
         return Ok(Page { items, next: None });
     }
-    let (ids, floor) = candidates(connection, walk_max, filter, before, limit).await?;
+    let below = before.map_or(i64::MAX, |before| before.0);
+    let found = if filter.is_narrow() {
+        narrowed(connection, walk_max, filter, below, limit).await?
+    } else {
+        candidates(connection, walk_max, filter, below, i64::from(limit) + 1).await?
+    };
+    let (ids, floor) = found;
     let mut items = details(connection, filter, ids).await?;
     let more = items.len() > limit as usize;
     items.truncate(limit as usize);
@@ -72,6 +88,80 @@ pub(crate) async fn list(
         _ => floor.map(MessageId),
     };
     Ok(Page { items, next })
+}
+
+/// What may match by its place, a part of a page's walk, and of that what does match by what no index
+/// has. With the smallest id that was looked at, if there are others below it.
+async fn narrowed(
+    connection: &mut SqliteConnection,
+    walk_max: i64,
+    filter: &Filter,
+    below: i64,
+    limit: u32,
+) -> Result<(Vec<i64>, Option<i64>)> {
+    let (since, until) = filter.span();
+    let first = place(connection, since).await?.unwrap_or(i64::MIN);
+    let end = place(connection, until).await?.unwrap_or(i64::MAX);
+    let below = below.min(end);
+    let most = (walk_max / 4).max(1);
+    let (mut ids, floor) = match by_prefix(connection, filter, most).await? {
+        Some(ids) => (ids, None),
+        None => {
+            let (ids, floor) = candidates(connection, walk_max, filter, below, most).await?;
+            let is_cut = ids.len() as i64 >= most;
+            let floor = ids.last().copied().filter(|_| is_cut).or(floor);
+            (ids, floor)
+        }
+    };
+    ids.retain(|id| (first..below).contains(id));
+    // Those found by their prefix may be in another state: more than a page of them is looked at.
+    let count = match filter.wanted_state() {
+        Some(_) => i64::from(PAGE_ENTRIES_MAX),
+        None => i64::from(limit) + 1,
+    };
+    let headers = serde_json::to_string(&filter.headers).expect("invariant: texts are JSON");
+    let found: Vec<i64> = sqlx::query_scalar(sql!("list_narrow"))
+        .bind(rows::array(ids.into_iter()))
+        .bind(filter.queue.as_ref().map(QueueName::as_str))
+        .bind(&filter.key)
+        .bind(&filter.key_prefix)
+        .bind(&filter.group)
+        .bind(&filter.correlation_id)
+        .bind((!filter.headers.is_empty()).then_some(headers))
+        .bind(filter.since.map(rows::micros))
+        .bind(filter.until.map(rows::micros))
+        .bind(count)
+        .fetch_all(connection)
+        .await?;
+    let is_cut = found.len() as i64 == count;
+    let floor = found.last().copied().filter(|_| is_cut).or(floor);
+    Ok((found, floor.filter(|id| *id > first)))
+}
+
+/// The first id of the messages enqueued at a time or later.
+async fn place(connection: &mut SqliteConnection, at: Option<Timestamp>) -> Result<Option<i64>> {
+    let Some(at) = at else { return Ok(None) };
+    let found = sqlx::query_scalar(sql!("list_place")).bind(rows::micros(at));
+    Ok(Some(found.fetch_one(connection).await?))
+}
+
+/// All messages whose key has the prefix, unless they are more than `most`.
+async fn by_prefix(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    most: i64,
+) -> Result<Option<Vec<i64>>> {
+    let Some(prefix) = filter.key_prefix.as_ref().filter(|_| filter.key.is_none()) else {
+        return Ok(None);
+    };
+    let ids: Vec<i64> = sqlx::query_scalar(sql!("list_prefix"))
+        .bind(filter.queue.as_ref().map(QueueName::as_str))
+        .bind(prefix)
+        .bind(prefix_end(prefix))
+        .bind(most + 1)
+        .fetch_all(connection)
+        .await?;
+    Ok((ids.len() as i64 <= most).then_some(ids))
 }
 
 /// What a list shows of these messages, as far as they fit.
@@ -123,8 +213,8 @@ type ListedColumns = (
     bool,
 );
 
-/// One more id than the limit, from where the filter finds them soonest, and the smallest id that
-/// was looked at if there are others below it.
+/// At most so many ids, from where the filter finds them soonest, and the smallest id that was looked
+/// at if there are others below it.
 ///
 /// A key names at most one message of each queue, so the rest of the filter is checked
 /// afterwards.
@@ -132,15 +222,11 @@ async fn candidates(
     connection: &mut SqliteConnection,
     walk_max: i64,
     filter: &Filter,
-    before: Option<Cursor>,
-    limit: u32,
+    below: i64,
+    count: i64,
 ) -> Result<(Vec<i64>, Option<i64>)> {
-    let state = filter
-        .state
-        .or(filter.code.as_ref().map(|_| StateKind::Dead));
+    let state = filter.wanted_state();
     let queue = filter.queue.as_ref().map(QueueName::as_str);
-    let below = before.map_or(i64::MAX, |before| before.0);
-    let count = i64::from(limit) + 1;
     if let Some(key) = &filter.key {
         let query = sqlx::query_scalar(sql!("list_key")).bind(queue).bind(below);
         let query = query.bind(-1).bind(key).bind(&filter.correlation_id);
@@ -172,6 +258,7 @@ async fn candidates(
     }
     let (statement, floor) = match (state, queue) {
         (Some(StateKind::Dead), _) => {
+            let before = Some(MessageId(below));
             let letters = dead_letters(connection, filter, before, count).await?;
             let ids = letters.iter().map(|letter| letter.message_id.0).collect();
             return Ok((ids, None));
@@ -270,6 +357,35 @@ pub(crate) async fn count_dead(
         .fetch_one(connection)
         .await?;
     Ok(count.unsigned_abs())
+}
+
+pub(crate) async fn dead_causes(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    at_most: u64,
+) -> Result<Vec<DeadCause>> {
+    type Columns = (String, String, i64, i64, i64, i64, i64, i64, Option<String>);
+    let found: Vec<Columns> = sqlx::query_as(sql!("dead_causes"))
+        .bind(filter.queue.as_ref().map(QueueName::as_str))
+        .bind(&filter.code)
+        .bind(i64::try_from(at_most).unwrap_or(i64::MAX))
+        .bind(PAGE_ENTRIES_MAX)
+        .fetch_all(connection)
+        .await?;
+    let cause = |it: Columns| {
+        Ok(DeadCause {
+            queue: rows::queue_name(&it.0)?,
+            code: it.1,
+            messages: it.2.unsigned_abs(),
+            attempts_min: rows::count(it.3)?,
+            attempts_max: rows::count(it.4)?,
+            first_at: rows::timestamp(it.5)?,
+            last_at: rows::timestamp(it.6)?,
+            example: MessageId(it.7),
+            detail: it.8,
+        })
+    };
+    found.into_iter().map(cause).collect()
 }
 
 /// The first `limit` of the items, and where the next page begins if there are more.

@@ -7,6 +7,7 @@ use consign_app::{
     config::{Flags, failure},
     context::Context,
     failure::{Exit, Failure},
+    progress::Progress,
 };
 
 use crate::{
@@ -65,7 +66,9 @@ impl Reconcile {
             ..configured
         };
         let logbook = logbook(&context.open_with(&config).await?);
+        let progress = Progress::busy("comparing rows with their audits", context.out.is_json());
         let report = crate::reconcile(&*logbook, &options).await?;
+        progress.clear();
         if context.out.is_json() {
             context.out.json(&report)?
         } else {

@@ -5,6 +5,7 @@ use consign_app::{
     context::Context,
     failure::{Exit, Failure},
     output::{Output, Table, plain},
+    progress::Progress,
 };
 use serde_json::json;
 
@@ -33,9 +34,11 @@ impl Import {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let payments = payments(&context.creating().open().await?);
         let is_dry_run = self.dry_run || !self.yes;
+        let progress = Progress::busy("reading the former tables", context.out.is_json());
         let report = payments
             .import_payments(&self.from_schema, is_dry_run)
             .await?;
+        progress.clear();
         print(context.out, is_dry_run, &report)?;
         Ok(
             if report.refused.is_empty() && report.paid_twice.is_empty() {

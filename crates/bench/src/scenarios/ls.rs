@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Instant};
 
-use anyhow::{Result, ensure};
-use consign_kernel::{Filter, StateKind, Store};
+use anyhow::{Context as _, Result, ensure};
+use consign_kernel::{Filter, MessageId, StateKind, Store};
 use hdrhistogram::Histogram;
+use jiff::Timestamp;
 
 use super::{Answer, Plan, sqlite};
 use crate::{
@@ -61,14 +62,61 @@ async fn pages(plan: &Plan, database: &str, store: &dyn Store) -> Result<Vec<Fig
         queue: Some(queue()),
         ..Filter::default()
     };
+    let any = Filter::default;
+    let middle = Some(middle(store).await?);
+    let rare = || Some("rare".to_owned());
+    let header = [("tenant".to_owned(), "rare".to_owned())].into();
     let mut figures = Vec::new();
     for (name, filter) in [
-        ("all", Filter::default()),
+        ("all", any()),
         ("one queue", in_queue),
         ("ready", in_state(StateKind::Ready)),
         ("delivered", in_state(StateKind::Delivered)),
+        (
+            "since",
+            Filter {
+                since: middle,
+                ..any()
+            },
+        ),
+        (
+            "until",
+            Filter {
+                until: middle,
+                ..any()
+            },
+        ),
+        (
+            "rare group",
+            Filter {
+                group: rare(),
+                ..any()
+            },
+        ),
+        (
+            "rare key prefix",
+            Filter {
+                key_prefix: rare(),
+                ..any()
+            },
+        ),
+        (
+            "rare header",
+            Filter {
+                headers: header,
+                ..any()
+            },
+        ),
+        (
+            "rare group until",
+            Filter {
+                group: rare(),
+                until: middle,
+                ..in_state(StateKind::Delivered)
+            },
+        ),
     ] {
-        let times = times(store, &filter, plan.counts.list_calls).await?;
+        let times = times(store, &filter, plan.counts.list_calls, name).await?;
         for (percentile, limit) in [(50.0, None), (99.0, Some(LONGEST_MS))] {
             let ms = times.value_at_percentile(percentile) as f64 / 1e3;
             let name = format!("{database}, {name}, p{percentile}");
@@ -83,14 +131,33 @@ async fn pages(plan: &Plan, database: &str, store: &dyn Store) -> Result<Vec<Fig
     Ok(figures)
 }
 
-/// Times of several calls, in microseconds.
-async fn times(store: &dyn Store, filter: &Filter, calls: u32) -> Result<Histogram<u64>> {
+/// When a message in the middle of the list was enqueued.
+async fn middle(store: &dyn Store) -> Result<Timestamp> {
+    let newest = store.list(&Filter::default(), None, 1).await?;
+    let newest = newest.items.first().context("there are messages")?.id;
+    let half = Some(MessageId(newest.0 / 2));
+    let page = store.list(&Filter::default(), half, 1).await?;
+    Ok(page.items.first().context("there are messages")?.created_at)
+}
+
+/// Times of several calls, in microseconds. A page of what is rare is empty: it looked as far as it may.
+async fn times(
+    store: &dyn Store,
+    filter: &Filter,
+    calls: u32,
+    name: &str,
+) -> Result<Histogram<u64>> {
+    let expected = if name.starts_with("rare") {
+        0
+    } else {
+        PAGE as usize
+    };
     let mut times = Histogram::new(3)?;
     for _ in 0..calls {
         let started = Instant::now();
         let page = store.list(filter, None, PAGE).await?;
         times.record(u64::try_from(started.elapsed().as_micros())?)?;
-        ensure!(page.items.len() == PAGE as usize, "a full page");
+        ensure!(page.items.len() == expected, "{name}: {expected} messages");
     }
     Ok(times)
 }

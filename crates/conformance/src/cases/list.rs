@@ -367,6 +367,7 @@ pub(crate) async fn the_dead_are_listed_with_their_cause(harness: &dyn Harness) 
         state: Some(StateKind::Ready),
         key: Some("no such key".into()),
         correlation_id: Some("no such case".into()),
+        ..Filter::default()
     };
     let page = stage
         .store

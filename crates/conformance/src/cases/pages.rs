@@ -144,6 +144,18 @@ pub(crate) async fn a_filter_with_nul_finds_nothing(harness: &dyn Harness) {
             correlation_id: nul(),
             ..any()
         },
+        Filter {
+            key_prefix: nul(),
+            ..any()
+        },
+        Filter {
+            group: nul(),
+            ..any()
+        },
+        Filter {
+            headers: [("correlation_id".into(), "k\0".into())].into(),
+            ..any()
+        },
     ];
     for filter in filters {
         let page = stage.store.list(&filter, None, 10).await;

@@ -69,7 +69,9 @@ pub(crate) async fn an_explanation_carries_the_last_attempt(harness: &dyn Harnes
     };
     let told = stage.explain(id).await;
     assert_eq!((told.attempts, told.last_attempt), (2, Some(tried)));
-    let ended = format!("attempt 2 by worker-1 ended in retry (http_503) at {finished_at:.3}");
+    let ended = format!(
+        "attempt 2 by worker-1 ended in retry (http_503: come back later) at {finished_at:.3}"
+    );
     says(&stage, id, &["Due later", &ended]).await;
     stage.advance(s(3_600)).await;
     says(
@@ -83,6 +85,7 @@ pub(crate) async fn an_explanation_carries_the_last_attempt(harness: &dyn Harnes
     let told = stage.explain(id).await;
     assert_eq!(told.state.kind(), StateKind::Leased);
     assert_eq!(told.last_attempt.map(|last| last.attempt_no), Some(2));
+    says(&stage, id, &["Leased by worker-1", &ended]).await;
     stage.report(&lease, id, Outcome::Dead).await;
     stage
         .store

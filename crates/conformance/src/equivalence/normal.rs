@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 
 use consign_kernel::{
-    Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadLetter, Erasure, ErasureResult,
-    Expiry, Explanation, Fence, Finding, LastAttempt, LateResult, Lease, LeaseView, Message,
-    MessageId, MessageSummary, MoveResult, Page, Queue, QueueHistory, Receipt, RecordedOutcome,
-    Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer, State, Token, codes,
+    Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadCause, DeadLetter, Erasure,
+    ErasureResult, Expiry, Explanation, Fence, Finding, LastAttempt, LateResult, Lease, LeaseView,
+    Message, MessageId, MessageSummary, MoveResult, Page, Queue, QueueHistory, Receipt,
+    RecordedOutcome, Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer, State, Token, codes,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -122,6 +122,7 @@ macro_rules! normal_structs {
 normal_structs! {
     ClaimedMessage { message }
     Counts { oldest_due_at }
+    DeadCause { example, first_at, last_at }
     DeadLetter { message_id, at }
     ErasureResult { id }
     Receipt { id }

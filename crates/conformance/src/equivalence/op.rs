@@ -109,8 +109,13 @@ pub(super) enum Op {
     List {
         queue: Option<usize>,
         state: usize,
+        narrow: Narrow,
         before: Option<u16>,
         limit: u32,
+    },
+    DeadCauses {
+        queue: Option<usize>,
+        at_most: u64,
     },
     Dead {
         queue: Option<usize>,
@@ -125,6 +130,17 @@ pub(super) enum Op {
         id: Option<u16>,
         limit: u32,
     },
+}
+
+/// What a list looks at one by one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Narrow {
+    Nothing,
+    Group(u8),
+    Key,
+    Header(u8),
+    Since(u16),
+    Until(u16),
 }
 
 /// A message to enqueue.
@@ -460,10 +476,11 @@ fn read() -> impl Strategy<Value = Op> {
     let limit = || select(vec![0_u32, 1, 3, 1_000]);
     let before = || option::of(any::<u16>());
     let some_queue = || option::of(queue());
-    let list = (some_queue(), 0..8_usize, before(), limit());
-    let list = list.prop_map(|(queue, state, before, limit)| Op::List {
+    let list = (some_queue(), 0..8_usize, narrow(), before(), limit());
+    let list = list.prop_map(|(queue, state, narrow, before, limit)| Op::List {
         queue,
         state,
+        narrow,
         before,
         limit,
     });
@@ -475,15 +492,29 @@ fn read() -> impl Strategy<Value = Op> {
         before,
         limit,
     });
+    let causes = (some_queue(), select(vec![0_u64, 2, u64::MAX]));
+    let causes = causes.prop_map(|(queue, at_most)| Op::DeadCauses { queue, at_most });
     let audit = (option::of(any::<u16>()), limit());
     prop_oneof![
-        any::<u16>().prop_map(Op::Explain),
-        any::<u16>().prop_map(Op::History),
-        any::<u16>().prop_map(Op::Late),
-        list,
-        dead,
-        limit().prop_map(|limit| Op::Leases { limit }),
-        audit.prop_map(|(id, limit)| Op::Audit { id, limit }),
+        1 => any::<u16>().prop_map(Op::Explain),
+        1 => any::<u16>().prop_map(Op::History),
+        1 => any::<u16>().prop_map(Op::Late),
+        2 => list,
+        1 => dead,
+        1 => causes,
+        1 => limit().prop_map(|limit| Op::Leases { limit }),
+        1 => audit.prop_map(|(id, limit)| Op::Audit { id, limit }),
+    ]
+}
+
+fn narrow() -> impl Strategy<Value = Narrow> {
+    prop_oneof![
+        4 => Just(Narrow::Nothing),
+        1 => (0..3_u8).prop_map(Narrow::Group),
+        1 => Just(Narrow::Key),
+        1 => (0..3_u8).prop_map(Narrow::Header),
+        1 => any::<u16>().prop_map(Narrow::Since),
+        1 => any::<u16>().prop_map(Narrow::Until),
     ]
 }
 

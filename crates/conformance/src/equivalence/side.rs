@@ -6,13 +6,13 @@ use consign_kernel::{
     By, CORRELATION_ID, Claim, DepartureCause, ErasureTarget, Error, Filter, Lease, MessageId,
     NewMessage, Receipt, RedriveId, RedrivePlan, Report, Result, StateKind, Store, Token,
 };
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::{
     normal::{Names, Normal},
-    op::{Draft, Op, Pick, ReportDraft, queues, s},
+    op::{Draft, Narrow, Op, Pick, ReportDraft, queues, s},
 };
 use crate::{Factory, Harness, stage::Maintenance};
 
@@ -186,16 +186,24 @@ impl Side {
             Op::List {
                 queue,
                 state,
+                narrow,
                 before,
                 limit,
             } => {
                 let filter = Filter {
                     queue: queue.map(|queue| queues()[queue].0.clone()),
                     state: StateKind::ALL.get(*state).copied(),
-                    ..Filter::default()
+                    ..self.narrowed(*narrow).await
                 };
                 let before = before.map(|id| self.message_at(id));
                 self.render(store.list(&filter, before, *limit).await)
+            }
+            Op::DeadCauses { queue, at_most } => {
+                let filter = Filter {
+                    queue: queue.map(|queue| queues()[queue].0.clone()),
+                    ..Filter::default()
+                };
+                self.render(store.dead_causes(&filter, *at_most).await)
             }
             Op::Dead {
                 queue,
@@ -215,6 +223,28 @@ impl Side {
             Op::Audit { id, limit } => self.audit(id.map(|id| self.message_at(id)), *limit).await,
             op => self.erase(op).await,
         }
+    }
+
+    async fn narrowed(&self, narrow: Narrow) -> Filter {
+        let (mut filter, text) = (Filter::default(), |word, n| Some(format!("{word}-{n}")));
+        match narrow {
+            Narrow::Nothing => {}
+            Narrow::Group(n) => filter.group = text("group", n),
+            Narrow::Key => filter.key_prefix = Some("key-".into()),
+            Narrow::Header(n) => {
+                let case = (CORRELATION_ID.to_owned(), format!("case-{n}"));
+                filter.headers.extend([case]);
+            }
+            Narrow::Since(id) => filter.since = self.enqueued_at(id).await,
+            Narrow::Until(id) => filter.until = self.enqueued_at(id).await,
+        }
+        filter
+    }
+
+    async fn enqueued_at(&self, id: u16) -> Option<Timestamp> {
+        let found = self.store.explain(self.message_at(id)).await;
+        let found = found.expect("explain answers");
+        found.map(|it| it.message.created_at)
     }
 
     /// How many messages of each queue are where.

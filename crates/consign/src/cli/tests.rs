@@ -31,6 +31,21 @@ fn a_number_that_is_none_is_refused_in_plain_words() {
     assert!(told.contains("up to 9223372036854775807"), "{told}");
 }
 
+/// The help lists each command once, under its purpose.
+#[test]
+fn every_command_is_in_one_group() {
+    let command = Cli::command();
+    let mut commands: Vec<&str> = command.get_subcommands().map(|it| it.get_name()).collect();
+    let mut grouped: Vec<&str> = groups::GROUPS
+        .iter()
+        .flat_map(|(_, names)| *names)
+        .copied()
+        .collect();
+    commands.sort_unstable();
+    grouped.sort_unstable();
+    assert_eq!(grouped, commands);
+}
+
 /// Every text of the repository but tests, with its path.
 fn texts(folder: &std::path::Path, found: &mut Vec<(String, String)>) {
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -12,6 +12,7 @@ use super::{ls::state_of, show::print_audit};
 use crate::{
     failure::{Exit, Failure},
     output::{Output, Table, or_dash, plain},
+    progress::Progress,
     when::{fine_stamp, stamp},
 };
 
@@ -51,7 +52,9 @@ pub(super) fn list(
     filter: &Filter,
     limit: u32,
 ) -> Result<Exit, Failure> {
+    let progress = Progress::busy("reading the archive", out.is_json());
     let records = open(folder)?.list(filter, limit as usize).map_err(failed)?;
+    progress.clear();
     if out.is_json() {
         out.json(&json!({"items": records}))?;
         return Ok(Exit::Fine);
@@ -99,7 +102,9 @@ fn open(folder: &Path) -> Result<Archive, Failure> {
 }
 
 fn find(folder: &Path, id: MessageId) -> Result<Record, Failure> {
+    let progress = Progress::busy("reading the archive", false);
     let found = open(folder)?.find(id).map_err(failed)?;
+    progress.clear();
     found.ok_or_else(|| {
         let what = format!("message {id} is not in the archive {}", folder.display());
         Failure::new(Exit::NotFound, "unknown_message", what)

@@ -13,6 +13,7 @@ use crate::{
     database::Database,
     failure::{Exit, Failure},
     output::{Output, count, plain},
+    progress::Progress,
 };
 
 /// What doctor calls damage of the file itself.
@@ -61,6 +62,7 @@ fn is_not_checked(finding: &Finding) -> bool {
 }
 
 async fn examine(context: &Context, opened: &Database) -> Result<Vec<Finding>, Failure> {
+    let _progress = Progress::busy("checking every invariant", context.out.is_json());
     let mut findings = opened.store.doctor().await?;
     // What a damaged file holds is not to be relied on.
     if !findings.iter().any(|finding| finding.code == FILE) {

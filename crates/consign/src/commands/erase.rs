@@ -27,6 +27,7 @@ use crate::{
     context::{Context, known_queue},
     failure::{Exit, Failure},
     output::Output,
+    progress::Progress,
 };
 
 /// The maintenance may be writing to the archive; a file takes seconds.
@@ -88,7 +89,9 @@ impl Erase {
             ));
         }
         let by = self.by.by("");
+        let progress = Progress::busy("erasing, also in the archive", context.out.is_json());
         let (results, cleared) = erase_both(&*store, folder.as_deref(), &target, &by).await?;
+        progress.clear();
         report(context.out, &results, &cleared)
     }
 

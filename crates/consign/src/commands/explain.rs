@@ -89,6 +89,13 @@ async fn workers(
     if !names.is_empty() {
         return Ok(names.join(", "));
     }
+    // Workers of other programs have no heartbeat.
+    if let Some(last) = &explanation.last_attempt {
+        let owner = &last.owner;
+        return Ok(format!(
+            "none of `consign serve` or `consign work` now; {owner} made the last attempt"
+        ));
+    }
     let config = context.config(Flags::new())?;
     let mut apps = config.registry().apps.iter();
     let is_of_an_app = apps.any(|app| app.queue(&config).is_some_and(|own| own.name == *queue));

@@ -1,102 +1,190 @@
 //! `consign ls`: messages, newest first.
 
 use std::{
+    collections::BTreeMap,
     io::{self, IsTerminal as _, Write as _},
     path::PathBuf,
+    time::Duration,
 };
 
 use clap::{Args, builder::PossibleValuesParser};
-use consign_kernel::{Cursor, Filter, MessageId, MessageSummary, Page, QueueName, StateKind};
+use consign_kernel::{
+    Cursor, Filter, MessageId, MessageSummary, Page, QueueName, StateKind, Store,
+};
 use jiff::Timestamp;
 
-use super::archived;
+use super::{archived, watch::watch};
 use crate::{
-    arguments::message_id,
+    arguments::{header_text, message_id, past},
     context::{Context, known_queue},
     failure::{Exit, Failure},
-    output::{Table, or_dash},
+    output::{Output, Table, or_dash},
     when::stamp,
 };
 
 /// List messages, newest first.
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
-    /// Only this queue
-    #[arg(long)]
-    queue: Option<QueueName>,
-    /// Only messages in this state
-    #[arg(long, value_parser = PossibleValuesParser::new(StateKind::ALL.map(StateKind::as_str)))]
-    state: Option<String>,
-    /// Only this key
-    #[arg(long)]
-    key: Option<String>,
-    /// Only messages whose header correlation_id is this text
-    #[arg(long)]
-    correlation_id: Option<String>,
-    /// Only dead messages with this code
-    #[arg(long)]
-    code: Option<String>,
+    #[command(flatten)]
+    search: Search,
     /// At most this many, up to 1000
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
     limit: u32,
     /// Only messages with smaller ids: the next page
     #[arg(long, value_name = "ID", value_parser = message_id)]
     before: Option<MessageId>,
+    /// List again every so many seconds, until Ctrl-C
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    watch: Option<u64>,
     /// Read this archive instead of the database
-    #[arg(long, value_name = "FOLDER", conflicts_with = "code")]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["code", "key_prefix", "group", "header", "since", "until", "watch"])]
     archive: Option<PathBuf>,
+}
+
+/// Which messages.
+#[derive(Args, Clone, Debug)]
+struct Search {
+    /// Only this queue
+    #[arg(long)]
+    queue: Option<QueueName>,
+    /// Only messages in this state
+    #[arg(long, value_parser = PossibleValuesParser::new(StateKind::ALL.map(StateKind::as_str)))]
+    state: Option<String>,
+    /// Only dead messages with this code
+    #[arg(long)]
+    code: Option<String>,
+    /// Only messages enqueued since then: 2h ago, or a time such as 2026-11-15T22:31:50Z
+    #[arg(long, value_name = "TIME", value_parser = past)]
+    since: Option<Timestamp>,
+    /// Only messages enqueued before then
+    #[arg(long, value_name = "TIME", value_parser = past)]
+    until: Option<Timestamp>,
+    /// Only this key
+    #[arg(long)]
+    key: Option<String>,
+    /// Only messages with a key that begins with this text
+    #[arg(long, value_name = "TEXT")]
+    key_prefix: Option<String>,
+    /// Only messages of this group
+    #[arg(long)]
+    group: Option<String>,
+    /// Only messages whose header correlation_id is this text
+    #[arg(long, visible_alias = "correlation")]
+    correlation_id: Option<String>,
+    /// Only messages with this header, a text; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = header_text)]
+    header: Vec<(String, String)>,
+}
+
+impl Search {
+    fn filter(self) -> Result<Filter, Failure> {
+        if let (Some(since), Some(until)) = (self.since, self.until)
+            && since >= until
+        {
+            let message =
+                format!("--since {since} is not before --until {until}: nothing is between");
+            return Err(Failure::usage(message));
+        }
+        let mut headers = BTreeMap::new();
+        for (name, text) in self.header {
+            if let Some(other) = headers.insert(name.clone(), text.clone())
+                && other != text
+            {
+                let message =
+                    format!("--header {name}: is both {other:?} and {text:?}; no message has both");
+                return Err(Failure::usage(message));
+            }
+        }
+        Ok(Filter {
+            queue: self.queue,
+            state: self.state.map(|word| word.parse()).transpose()?,
+            key: self.key,
+            key_prefix: self.key_prefix,
+            group: self.group,
+            correlation_id: self.correlation_id,
+            headers,
+            since: self.since,
+            until: self.until,
+            code: self.code,
+        })
+    }
 }
 
 impl Ls {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         if let Some(folder) = &self.archive {
+            let search = self.search;
             let filter = consign_archive::Filter {
-                queue: self.queue,
-                state: self.state.map(|word| word.parse()).transpose()?,
-                key: self.key,
-                correlation_id: self.correlation_id,
+                queue: search.queue,
+                state: search.state.map(|word| word.parse()).transpose()?,
+                key: search.key,
+                correlation_id: search.correlation_id,
                 before: self.before,
             };
             return archived::list(context.out, folder, &filter, self.limit);
         }
+        let filter = self.search.filter()?;
         let store = context.store().await?;
-        if let Some(queue) = &self.queue {
+        if let Some(queue) = &filter.queue {
             known_queue(&*store, queue).await?;
         }
-        let filter = Filter {
-            queue: self.queue,
-            state: self.state.map(|word| word.parse()).transpose()?,
-            key: self.key,
-            correlation_id: self.correlation_id,
-            code: self.code,
+        let look = async || {
+            let page = find(&*store, &filter, self.before, self.limit).await?;
+            print(context.out, &filter, page, self.watch)
         };
-        let mut progress = Progress::new();
-        let page = fill(self.before, self.limit, async |before, limit| {
-            progress.show(before)?;
-            Ok::<_, Failure>(store.list(&filter, before, limit).await?)
-        });
-        let page = page.await;
-        progress.clear()?;
-        let page = page?;
-        if context.out.is_json() {
-            context.out.json(&page)?;
-            return Ok(Exit::Fine);
+        match self.watch {
+            None => look().await.map(|()| Exit::Fine),
+            Some(seconds) => watch(Duration::from_secs(seconds), look).await,
         }
-        if page.items.is_empty() {
-            context.out.note("no messages match")?
-        } else {
-            let table = if is_of_dead(&filter) {
-                dead_table(&page.items, Timestamp::now())
-            } else {
-                table(&page.items, Timestamp::now())
-            };
-            context.out.table(&table)?
-        }
-        if let Some(next) = page.next {
-            context.out.note(format!("more: --before {next}"))?;
-        }
-        Ok(Exit::Fine)
     }
+}
+
+async fn find(
+    store: &dyn Store,
+    filter: &Filter,
+    before: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<MessageSummary>, Failure> {
+    let mut progress = SearchProgress::new();
+    let page = fill(before, limit, async |before, limit| {
+        progress.show(before)?;
+        Ok::<_, Failure>(store.list(filter, before, limit).await?)
+    });
+    let page = page.await;
+    progress.clear()?;
+    page
+}
+
+/// A page; of a watched list it takes the place of the one before on a terminal, and follows it elsewhere.
+fn print(
+    out: Output,
+    filter: &Filter,
+    page: Page<MessageSummary>,
+    watched: Option<u64>,
+) -> Result<(), Failure> {
+    if out.is_json() {
+        out.json(&page)?;
+        return Ok(());
+    }
+    let now = Timestamp::now();
+    if let Some(seconds) = watched {
+        if io::stdout().is_terminal() {
+            out.painted("\u{1b}[H\u{1b}[2J\u{1b}[3J")?;
+        }
+        let time = now.strftime("%Y-%m-%d %H:%M:%SZ");
+        out.line(format_args!("{time}, every {seconds} s, until Ctrl-C"))?;
+    }
+    if page.items.is_empty() {
+        out.note("no messages match")?;
+    } else if filter.wanted_state() == Some(StateKind::Dead) {
+        out.table(&dead_table(&page.items, now))?;
+    } else {
+        out.table(&table(&page.items, now))?;
+    }
+    if let Some(next) = page.next {
+        out.note(format!("more: --before {next}"))?;
+    }
+    Ok(())
 }
 
 /// As many as the limit, or all there are. For a rare match, a store answers with
@@ -118,12 +206,12 @@ async fn fill<T, E>(
 }
 
 /// The progress of a long search.
-struct Progress {
+struct SearchProgress {
     is_wanted: bool,
     pages: u32,
 }
 
-impl Progress {
+impl SearchProgress {
     fn new() -> Self {
         Self {
             is_wanted: io::stderr().is_terminal(),
@@ -154,10 +242,6 @@ impl Progress {
 pub(super) fn state_of(state: StateKind, is_erased: bool) -> String {
     let erased = if is_erased { ", erased" } else { "" };
     format!("{state}{erased}")
-}
-
-fn is_of_dead(filter: &Filter) -> bool {
-    filter.code.is_some() || filter.state == Some(StateKind::Dead)
 }
 
 /// Dead messages with the reason, which stands last because it may be long.

@@ -12,6 +12,7 @@ use crate::{
     database::{self, Apps},
     failure::{Exit, Failure},
     output::Table,
+    progress::Progress,
 };
 
 /// Migrate the database to this program's schema, or show its version.
@@ -46,11 +47,13 @@ impl Migrate {
 async fn up(context: &Context) -> Result<(), Failure> {
     let config = context.config(Flags::new())?;
     let (out, address, apps) = (context.out, config.address()?, Apps::of(&config));
+    let progress = Progress::busy("migrating", out.is_json());
     let before = database::status(&address, &apps).await;
     // The error for a login without rights names what a migration needs.
     database::migrate(&address, &apps).await?;
     let applied = before?.pending();
     let after = database::status(&address, &apps).await?;
+    progress.clear();
     if out.is_json() {
         let applied: Vec<Value> = applied.iter().map(brief).collect();
         let answer = json!({"versions": versions(&after), "applied": applied});

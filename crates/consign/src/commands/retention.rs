@@ -15,6 +15,7 @@ use crate::{
     database::Address,
     failure::{Exit, Failure},
     output::count,
+    progress::Progress,
     service::default_owner,
 };
 
@@ -81,10 +82,15 @@ async fn run(context: &Context) -> Result<Exit, Failure> {
     let settings = Settings::of(&config)?;
     let options = options(&settings.retention, default_owner(), &config.address()?)?;
     let store = context.open_with(&config).await?.store;
+    let progress = Progress::busy(
+        "archiving and removing what may leave",
+        context.out.is_json(),
+    );
     let pass = Maintenance::new(store, options)
         .pass()
         .await
         .map_err(failed)?;
+    progress.clear();
     if context.out.is_json() {
         context.out.json(&json!({
             "departed": pass.departed, "departures": pass.departures, "keys": pass.keys, "end": pass.end.as_str(),

@@ -37,7 +37,7 @@ fn completions_are_printed_for_every_shell() {
     let consign = Consign::unmigrated();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = consign.run(["completions", shell]).expect(0);
-        assert!(ran.stdout.contains("requeue"), "{shell}");
+        assert!(ran.stdout.contains("_CONSIGN_COMPLETE"), "{shell}");
     }
     consign.run(["completions", "cobol"]).expect(2);
 }

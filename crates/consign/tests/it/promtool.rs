@@ -1,8 +1,19 @@
 //! The alerts, by the rules of Prometheus itself.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use crate::deploy::{assert_known, read, root};
+use consign_kernel::Outcome;
+use consign_testkit::eventually;
+
+use crate::{
+    deploy::{assert_known, read, root},
+    http,
+    service::{SOON, Service},
+    support::{Consign, finish, queue, work},
+};
 
 /// `promtool`, where scripts/test --all has put it, or from the path.
 fn promtool() -> PathBuf {
@@ -31,13 +42,37 @@ fn the_alerts_fire_when_they_should() {
         assert!(tested >= 2, "{name} is tested {tested} times");
     }
     assert_known("deploy/alerts_test.yaml", &tests);
-    let rules = root().join("deploy/alerts_test.yaml");
+    passes(&["test", "rules"], &root().join("deploy/alerts_test.yaml"));
+    passes(&["check", "rules"], &root().join("deploy/alerts.yaml"));
+}
+
+fn passes(arguments: &[&str], file: &Path) {
     let ran = Command::new(promtool())
-        .args(["test", "rules"])
-        .arg(rules)
+        .args(arguments)
+        .arg(file)
         .output()
         .expect("promtool: run scripts/require promtool, or scripts/test --all, which does");
     let said = String::from_utf8_lossy(&ran.stdout);
     let failed = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{said}{failed}");
+    assert!(ran.status.success(), "{arguments:?}: {said}{failed}");
+}
+
+/// Of a server at work, once it has counted what is in its queues.
+#[tokio::test]
+async fn the_metrics_of_a_running_server_are_well_formed() {
+    let consign = Consign::new();
+    consign.enqueue_one();
+    let store = consign.store().await;
+    work(&*store, &queue("default"), Outcome::Dead, "gone").await;
+    let service = Service::serve(&consign).await;
+    let read = async || http::get(service.address(), "/metrics").await.body;
+    eventually("queues are counted", SOON, async || {
+        read().await.contains("consign_messages{")
+    })
+    .await;
+    let mut command = Command::new(promtool());
+    command.args(["check", "metrics"]);
+    let ran = finish(command, read().await.as_bytes()).expect(0);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
+    service.stop().await;
 }

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 
 use super::Reference;
 use crate::{
-    Browse, Cursor, DeadLetter, Filter, MessageId, MessageSummary, PAGE_ENTRIES_MAX, Page,
-    ReferenceStore, StateKind, error::Result,
+    Browse, Cursor, DeadCause, DeadLetter, Filter, MessageId, MessageSummary, PAGE_ENTRIES_MAX,
+    Page, ReferenceStore, StateKind, error::Result,
 };
 
 #[async_trait]
@@ -31,6 +31,10 @@ impl Browse for ReferenceStore {
     async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64> {
         Ok(self.at(|reference, _| reference.count_dead(filter, at_most)))
     }
+
+    async fn dead_causes(&self, filter: &Filter, at_most: u64) -> Result<Vec<DeadCause>> {
+        Ok(self.at(|reference, _| reference.dead_causes(filter, at_most)))
+    }
 }
 
 impl Reference {
@@ -42,19 +46,8 @@ impl Reference {
         limit: u32,
     ) -> Page<MessageSummary> {
         let matches = |listed: &MessageSummary| {
-            filter
-                .queue
-                .as_ref()
-                .is_none_or(|queue| *queue == listed.queue)
+            filter.covers(&self.messages[&listed.id])
                 && filter.state.is_none_or(|state| state == listed.state)
-                && filter
-                    .key
-                    .as_ref()
-                    .is_none_or(|key| Some(key) == listed.key.as_ref())
-                && filter
-                    .correlation_id
-                    .as_deref()
-                    .is_none_or(|it| self.messages[&listed.id].correlation_id() == Some(it))
                 && filter
                     .code
                     .as_ref()
@@ -82,29 +75,61 @@ impl Reference {
 
     /// Dead messages by id, newest first.
     pub fn dead(&self, filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<DeadLetter> {
-        let newest = self.dead.iter().rev();
-        let letters = newest.map(|(id, dead)| dead.letter(*id));
-        let letters = letters.filter(|letter| {
-            filter
-                .queue
-                .as_ref()
-                .is_none_or(|queue| *queue == letter.queue)
-                && filter.code.as_ref().is_none_or(|code| *code == letter.code)
-        });
+        let letters = self.fitting_dead(filter);
+        let letters = letters.map(|(id, dead)| dead.letter(*id));
         page(letters, |letter| letter.message_id, before, limit)
     }
 
     /// How many dead messages fit, counted up to `at_most`.
     pub fn count_dead(&self, filter: &Filter, at_most: u64) -> u64 {
-        let fits = |dead: &&super::DeadRow| {
-            filter
-                .queue
-                .as_ref()
-                .is_none_or(|queue| *queue == dead.queue)
-                && filter.code.as_ref().is_none_or(|code| *code == dead.code)
-        };
-        let count = self.dead.values().filter(fits).count() as u64;
+        let count = self.fitting_dead(filter).count() as u64;
         count.min(at_most)
+    }
+
+    /// The newest dead messages that fit, by queue and code, the largest group first.
+    pub fn dead_causes(&self, filter: &Filter, at_most: u64) -> Vec<DeadCause> {
+        let mut causes: Vec<DeadCause> = Vec::new();
+        let most = usize::try_from(at_most).unwrap_or(usize::MAX);
+        for (id, dead) in self.fitting_dead(filter).take(most) {
+            let is_same =
+                |cause: &&mut DeadCause| cause.queue == dead.queue && cause.code == dead.code;
+            if let Some(cause) = causes.iter_mut().find(is_same) {
+                cause.messages += 1;
+                cause.attempts_min = cause.attempts_min.min(dead.attempt_no);
+                cause.attempts_max = cause.attempts_max.max(dead.attempt_no);
+                cause.first_at = cause.first_at.min(dead.at);
+                cause.last_at = cause.last_at.max(dead.at);
+            } else {
+                causes.push(DeadCause {
+                    queue: dead.queue.clone(),
+                    code: dead.code.clone(),
+                    messages: 1,
+                    attempts_min: dead.attempt_no,
+                    attempts_max: dead.attempt_no,
+                    first_at: dead.at,
+                    last_at: dead.at,
+                    example: *id,
+                    detail: dead.detail.clone(),
+                });
+            }
+        }
+        causes.sort_by(|a, b| {
+            let largest = b.messages.cmp(&a.messages);
+            largest.then_with(|| (&a.queue, &a.code).cmp(&(&b.queue, &b.code)))
+        });
+        causes.truncate(PAGE_ENTRIES_MAX as usize);
+        causes
+    }
+
+    /// Dead messages of this queue and code, newest first.
+    fn fitting_dead<'f>(
+        &'f self,
+        filter: &'f Filter,
+    ) -> impl Iterator<Item = (&'f MessageId, &'f super::DeadRow)> {
+        self.dead.iter().rev().filter(|(_, dead)| {
+            filter.queue.as_ref().is_none_or(|it| *it == dead.queue)
+                && filter.code.as_ref().is_none_or(|it| *it == dead.code)
+        })
     }
 }
 

@@ -12,6 +12,11 @@ const PLANS: &[(&str, &str, &[&str])] = &[
         &["dead_code"],
     ),
     (
+        include_str!("../../sql/list_prefix.sql"),
+        "NULL, 'a', 'b', 10",
+        &["on message_key", "(key >= $2) AND (key < $3)"],
+    ),
+    (
         include_str!("../../sql/dead_code.sql"),
         "NULL, 'gone', 9, 10",
         &["dead_code"],

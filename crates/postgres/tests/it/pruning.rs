@@ -4,6 +4,14 @@ use consign_testkit::RangeSession;
 
 use crate::harness::database;
 
+/// As the store puts it together.
+const PAGE: &str = concat!(
+    "WITH found AS MATERIALIZED (",
+    include_str!("../../sql/list_narrow.sql"),
+    ") ",
+    include_str!("../../sql/list.sql")
+);
+
 /// With 200 ranges and generic plans, no statement by ids reads a range other than theirs.
 #[tokio::test]
 async fn statements_by_ids_read_only_their_ranges() {
@@ -144,6 +152,8 @@ async fn read(session: &mut RangeSession) {
     let ids = session
         .text("SELECT quote_literal(array_agg(id)::text) FROM consign.message")
         .await;
+    let some = "'{1, 2}', 1, 2, 10, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL";
+    session.run_prepared("a page of a list", PAGE, some).await;
     for (what, statement) in [
         ("messages", include_str!("../../sql/record_messages.sql")),
         ("attempts", include_str!("../../sql/record_attempts.sql")),

@@ -19,15 +19,22 @@ use crate::{
     extract::{InPath, MaybeJson, Params},
     gate::access::Caller,
     problem::Problem,
-    routes::redrives as api,
+    routes::{messages::views, redrives as api},
     state::AppState,
-    wire::operate::{ReasonBody, by},
+    wire::{
+        messages::CauseView,
+        operate::{ReasonBody, by},
+    },
 };
 
 const ROWS: u32 = 50;
 /// Messages shown before a redrive: the first it would take.
 const SHOWN: u32 = 50;
 const REDRIVES: u32 = 10;
+/// Dead messages that are grouped for the page, which is rendered anew whenever one dies.
+const GROUPED_MAX: u64 = 20_000;
+/// Causes shown: the largest.
+const CAUSES: usize = 20;
 
 #[derive(Template)]
 #[template(path = "dead.html")]
@@ -43,6 +50,7 @@ struct DeadTemplate {
 #[derive(Template)]
 #[template(path = "dead_live.html")]
 struct DeadLiveTemplate {
+    causes: Vec<Cause>,
     letters: Vec<Letter>,
     older: Option<String>,
     redrives: Vec<RedriveView>,
@@ -77,6 +85,17 @@ struct RedrivePage {
 #[template(path = "redrive_live.html")]
 struct RedriveLive {
     redrive: RedriveView,
+}
+
+/// What is dead for one reason.
+struct Cause {
+    link: String,
+    code: String,
+    queue: String,
+    destination: String,
+    messages: String,
+    first: Moment,
+    last: Moment,
 }
 
 /// A dead message.
@@ -137,6 +156,25 @@ impl DeadQuery {
     }
 }
 
+impl Cause {
+    fn new(view: CauseView, now: Timestamp) -> Self {
+        let cause = view.cause;
+        Self {
+            link: format!(
+                "/ui/dead?queue={}&code={}",
+                cause.queue,
+                encoded(&cause.code)
+            ),
+            code: cause.code,
+            queue: cause.queue.to_string(),
+            destination: view.destination.unwrap_or_default(),
+            messages: count(cause.messages),
+            first: Moment::new(cause.first_at, now),
+            last: Moment::new(cause.last_at, now),
+        }
+    }
+}
+
 pub(super) async fn show(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
@@ -170,6 +208,9 @@ pub(super) async fn live(
     let page = state.store.dead(filter, before, ROWS).await?;
     let redrives = state.store.redrives(REDRIVES).await?;
     let now = (state.clock)();
+    let grouped = state.store.dead_causes(filter, GROUPED_MAX).await?;
+    let causes = views(state, grouped).causes.into_iter();
+    let causes = causes.take(CAUSES).map(|it| Cause::new(it, now)).collect();
     let older = page.next.map(|next| {
         let mut link = format!("/ui/dead?before={next}");
         if let Some(queue) = &filter.queue {
@@ -181,6 +222,7 @@ pub(super) async fn live(
         link
     });
     text(&DeadLiveTemplate {
+        causes,
         letters: letters(page.items, now),
         older,
         redrives: redrives

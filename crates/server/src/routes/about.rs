@@ -27,6 +27,7 @@ pub(crate) async fn index(State(state): State<AppState>) -> impl IntoResponse {
         "GET  /v1/messages/{id}           a message, its state and attempts\n",
         "GET  /v1/queues                   queues, counts and ages\n",
         "GET  /v1/dead                    dead messages\n",
+        "GET  /v1/dead/causes             dead messages by queue and code\n",
         "GET  /readyz                     whether the server can work\n",
         "GET  /metrics                    Prometheus\n",
         "GET  /openapi.json               everything else\n",

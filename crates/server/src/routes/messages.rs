@@ -7,7 +7,8 @@ use axum::{
     response::IntoResponse,
 };
 use consign_kernel::{
-    By, MessageId, Move, MoveResult, PAGE_ENTRIES_MAX, QueueName, Resolution, StateKind, nearest,
+    By, DeadCause, Filter, MessageId, Move, MoveResult, PAGE_ENTRIES_MAX, QueueName, Resolution,
+    StateKind, nearest,
 };
 use serde_json::json;
 
@@ -19,8 +20,8 @@ use crate::{
     state::AppState,
     wire::{
         messages::{
-            AttemptList, AttemptView, DeadPage, DeadParams, LateView, ListParams, MessagePage,
-            MessageView, Selection,
+            AttemptList, AttemptView, CauseList, CauseParams, CauseView, DeadPage, DeadParams,
+            LateView, ListParams, MessagePage, MessageView, Selection,
         },
         operate::{MoveAnswer, MoveBody, ReasonBody, ResolveBody, ResolveManyBody, by, resolution},
         shapes,
@@ -119,6 +120,45 @@ pub(crate) async fn dead(
     let link = link("/v1/dead", query, page.next);
     let (dead, next) = (page.items, page.next);
     Ok((link, Answer(DeadPage { dead, next })))
+}
+
+/// How many dead messages are grouped at most.
+const GROUPED_MAX: u64 = 100_000;
+
+/// Group dead messages by queue and code
+#[utoipa::path(
+    get, path = "/v1/dead/causes", operation_id = "list_dead_causes", tag = "messages",
+    params(CauseParams),
+    responses((status = 200, description = "The causes, the largest first", body = CauseList)),
+)]
+pub(crate) async fn causes(
+    State(state): State<AppState>,
+    Params(params): Params<CauseParams>,
+) -> Result<Answer<CauseList>, Problem> {
+    let filter = Filter::from(params);
+    let causes = state.store.dead_causes(&filter, GROUPED_MAX).await?;
+    if causes.is_empty() {
+        known_queue(&state, filter.queue.as_ref()).await?;
+    }
+    Ok(Answer(views(&state, causes)))
+}
+
+/// Causes with where this process's worker delivers to.
+pub(crate) fn views(state: &AppState, causes: Vec<DeadCause>) -> CauseList {
+    let messages: u64 = causes.iter().map(|cause| cause.messages).sum();
+    let status = state.worker_status();
+    let queues = status.as_ref().map_or(&[][..], |status| &status.queues[..]);
+    let view = |cause: DeadCause| {
+        let status = queues.iter().find(|status| status.queue == cause.queue);
+        CauseView {
+            destination: status.map(|status| status.destination.clone()),
+            cause,
+        }
+    };
+    CauseList {
+        causes: causes.into_iter().map(view).collect(),
+        is_whole: messages < GROUPED_MAX,
+    }
 }
 
 /// Rejects a queue that does not exist: a list of nothing would hide a typing mistake.

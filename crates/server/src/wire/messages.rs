@@ -5,7 +5,7 @@ use consign_kernel::{
     MessageId, MessageSummary, Outcome, QueueName, State, StateKind,
 };
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
@@ -115,8 +115,20 @@ pub(crate) struct ListParams {
     state: Option<StateKind>,
     /// Only this key.
     key: Option<String>,
+    /// Only messages with a key that begins with this text.
+    key_prefix: Option<String>,
+    /// Only messages of this group.
+    group: Option<String>,
     /// Only messages whose header `correlation_id` is this text.
     correlation_id: Option<String>,
+    /// Only messages with this header, a text: `name=value`.
+    #[serde(default, deserialize_with = "header")]
+    #[param(value_type = Option<String>)]
+    header: Option<(String, String)>,
+    /// Only messages enqueued at this time or later.
+    since: Option<Timestamp>,
+    /// Only messages enqueued before this time.
+    until: Option<Timestamp>,
     /// Only dead messages with this code.
     code: Option<String>,
     /// Only messages below this id: the `next` of the page before.
@@ -141,6 +153,38 @@ pub(crate) struct DeadParams {
     limit: Option<u32>,
 }
 
+/// Which dead messages to group.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct CauseParams {
+    /// Only this queue.
+    #[param(value_type = Option<String>)]
+    queue: Option<QueueName>,
+    /// Only this code.
+    code: Option<String>,
+}
+
+impl From<CauseParams> for Filter {
+    fn from(params: CauseParams) -> Self {
+        Self {
+            queue: params.queue,
+            code: params.code,
+            ..Self::default()
+        }
+    }
+}
+
+fn header<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<(String, String)>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok(Some((name.to_owned(), value.to_owned()))),
+        _ => Err(D::Error::custom("a header is written name=value")),
+    }
+}
+
 /// How much of a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -159,7 +203,12 @@ impl From<ListParams> for Selection {
             queue: params.queue,
             state: params.state,
             key: params.key,
+            key_prefix: params.key_prefix,
+            group: params.group,
             correlation_id: params.correlation_id,
+            headers: params.header.into_iter().collect(),
+            since: params.since,
+            until: params.until,
             code: params.code,
         };
         (
@@ -206,6 +255,24 @@ pub(crate) struct MessagePage {
     /// What to give as `before` for the next page; absent on the last one.
     #[schema(value_type = Option<i64>)]
     pub(crate) next: Option<Cursor>,
+}
+
+/// The dead by queue and code, the largest group first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CauseList {
+    pub(crate) causes: Vec<CauseView>,
+    /// Whether these are all dead messages that match; else the newest 100,000 of them.
+    pub(crate) is_whole: bool,
+}
+
+/// What is dead for one reason.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CauseView {
+    #[serde(flatten)]
+    #[schema(value_type = shapes::DeadCause)]
+    pub(crate) cause: consign_kernel::DeadCause,
+    /// Where the sink of the queue delivers to now; null if this process has none for it.
+    pub(crate) destination: Option<String>,
 }
 
 /// Some dead messages, newest first.

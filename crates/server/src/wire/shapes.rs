@@ -111,6 +111,25 @@ pub(crate) struct DeadLetter {
     detail: Option<String>,
 }
 
+/// The dead messages of a queue with one code.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DeadCause {
+    queue: String,
+    /// The code of their last attempt.
+    code: String,
+    messages: u64,
+    attempts_min: u32,
+    attempts_max: u32,
+    /// When the first of them died.
+    first_at: Timestamp,
+    /// When the last one did.
+    last_at: Timestamp,
+    /// The newest of them.
+    example: i64,
+    /// Why that one is dead, for people.
+    detail: Option<String>,
+}
+
 /// A lease as others see it: its token is its owner's alone.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LeaseView {

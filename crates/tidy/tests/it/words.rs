@@ -13,6 +13,10 @@ const BANNED: &[(&str, &str)] = &[
 /// Who may sleep, and why. Tests wait for a state with `eventually`, never for a time.
 const SLEEPERS: &[(&str, &str)] = &[
     (
+        "crates/consign/src/commands/watch.rs",
+        "looks again every few seconds, as it was asked to",
+    ),
+    (
         "crates/consign/src/commands/demo.rs",
         "polls with a deadline",
     ),

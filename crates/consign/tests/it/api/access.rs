@@ -64,6 +64,7 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
         ("GET", "/v1/messages/{id}", READ),
         ("GET", "/v1/messages/{id}/attempts", READ),
         ("GET", "/v1/dead", READ),
+        ("GET", "/v1/dead/causes", READ),
         ("GET", "/v1/queues", READ),
         ("GET", "/v1/queues/{queue}", READ),
         ("GET", "/v1/leases", READ),
