@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use consign_kernel::{By, MessageId, RetrySchedule};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 /// The actor and the reason of an action.
@@ -46,6 +46,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     let help = "a duration is written like 250ms, 30s, 5m or 1h30m";
     let parsed: SignedDuration = text.parse().map_err(|_| help.to_owned())?;
     Duration::try_from(parsed).map_err(|_| help.to_owned())
+}
+
+/// `2026-12-24T18:00:00+01:00`, `2026-12-24 17:00Z`.
+pub fn time(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| {
+        "a time is written with its offset, like 2026-12-24T18:00:00+01:00 or 2026-12-24T17:00:00Z"
+            .to_owned()
+    })
 }
 
 /// `4096`, `64KiB`, `1MiB`.
@@ -137,6 +145,27 @@ mod tests {
         check("0s", 0);
         for bad in ["", "30", "-5s", "soon", "1 fortnight"] {
             assert!(duration(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_needs_its_offset() {
+        let expected = Ok("2026-12-24T17:00:00Z".parse().unwrap());
+        for text in [
+            "2026-12-24T17:00:00Z",
+            "2026-12-24 18:00+01:00",
+            "2026-12-24T18:00:00+01:00[Europe/Berlin]",
+        ] {
+            assert_eq!(time(text), expected, "{text}");
+        }
+        for bad in [
+            "",
+            "tomorrow",
+            "2026-12-24",
+            "2026-12-24T18:00:00",
+            "1798131600",
+        ] {
+            assert!(time(bad).is_err(), "{bad:?}");
         }
     }
 

@@ -137,6 +137,8 @@ pub(super) struct Draft {
     /// Its correlation id.
     pub(super) case: Option<u8>,
     pub(super) delay_s: u64,
+    /// Due at this second after the start of the run instead.
+    pub(super) at_s: Option<i64>,
 }
 
 /// Which lease: 0 is the newest, 1 the one before; most often a recent one.
@@ -299,9 +301,10 @@ fn draft() -> impl Strategy<Value = Draft> {
     // A payload follows from its key but for a few, which conflict.
     let payload = prop_oneof![9 => Just(0_u8), 1 => Just(1)];
     let delay_s = prop_oneof![4 => Just(0_u64), 1 => Just(2), 1 => Just(7)];
+    let at_s = option::weighted(0.1, -5..60_i64);
     let case = option::weighted(0.3, 0..3_u8);
-    let draft = (queue(), key, group, payload, case, delay_s);
-    draft.prop_map(|(queue, key, group, payload, case, delay_s)| {
+    let draft = (queue(), key, group, payload, case, delay_s, at_s);
+    draft.prop_map(|(queue, key, group, payload, case, delay_s, at_s)| {
         // A key belongs to one group, or nearly every repeat would conflict.
         let group = key.map_or(group, |key| Some(key % 3));
         Draft {
@@ -311,6 +314,7 @@ fn draft() -> impl Strategy<Value = Draft> {
             payload,
             case,
             delay_s,
+            at_s,
         }
     })
 }

@@ -3,10 +3,10 @@
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
 use consign_kernel::{
-    By, CORRELATION_ID, Claim, DepartureCause, ErasureTarget, Error, Filter, Lease, MessageId,
+    By, CORRELATION_ID, Claim, DepartureCause, Due, ErasureTarget, Error, Filter, Lease, MessageId,
     NewMessage, Receipt, RedriveId, RedrivePlan, Report, Result, StateKind, Store, Token,
 };
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -58,7 +58,9 @@ impl Side {
         let store = self.store.clone();
         match op {
             Op::Enqueue(drafts) => {
-                let messages: Vec<NewMessage> = drafts.iter().map(message).collect();
+                let start = self.names.start;
+                let messages = drafts.iter().map(|draft| message(draft, start));
+                let messages: Vec<NewMessage> = messages.collect();
                 self.enqueue(&messages).await
             }
             Op::EnqueueMany { queue, count } => {
@@ -404,14 +406,17 @@ fn unknown_token() -> Token {
     Token(Uuid::from_u64_pair(u64::MAX, 1))
 }
 
-fn message(draft: &Draft) -> NewMessage {
+fn message(draft: &Draft, start: Timestamp) -> NewMessage {
     let payload = json!({ "key": draft.key, "payload": draft.payload });
     let case = draft.case.into_iter();
     let case = case.map(|case| (CORRELATION_ID.to_owned(), format!("case-{case}").into()));
     NewMessage {
         key: draft.key.map(|key| format!("key-{key}")),
         group: draft.group.map(|group| format!("group-{group}")),
-        delay: s(draft.delay_s),
+        due: match draft.at_s {
+            Some(at) => Due::At(start + SignedDuration::from_secs(at)),
+            None => Due::In(s(draft.delay_s)),
+        },
         headers: case.collect(),
         ..NewMessage::new(queues()[draft.queue].0.clone(), payload)
     }
