@@ -47,8 +47,18 @@ impl Stage<'_> {
     async fn put(&self, text: &str) -> Schedule {
         let next_at = after(self.now().await, s(10));
         let plan = self.scheduled();
-        let put = self.store.put_schedule(&name(text), &plan, next_at, &by());
-        put.await.expect("put_schedule answers")
+        let put = self.put_plan(text, &plan, next_at).await;
+        put.expect("put_schedule answers")
+    }
+
+    async fn put_plan(
+        &self,
+        text: &str,
+        plan: &SchedulePlan,
+        next_at: Timestamp,
+    ) -> Result<Schedule> {
+        let (name, by) = (name(text), by());
+        self.store.put_schedule(&name, plan, next_at, &by).await
     }
 
     async fn tick(&self, plan: &TickPlan) -> Option<Schedule> {
@@ -89,8 +99,8 @@ pub(crate) async fn a_schedule_is_kept_as_it_was_put(harness: &dyn Harness) {
     plan.headers.insert("trace".into(), json!(["ä", null]));
     (plan.missed, plan.missed_max) = (MissedPolicy::All, 7);
     let next_at = after(now, s(60));
-    let put = stage.store.put_schedule(&name("b"), &plan, next_at, &by());
-    let put = put.await.expect("put_schedule answers");
+    let put = stage.put_plan("b", &plan, next_at).await;
+    let put = put.expect("put_schedule answers");
     assert_eq!(put, Schedule::new(name("b"), plan.clone(), next_at, now));
     stage.advance(s(1)).await;
     for other in ["a", "c"] {
@@ -184,10 +194,8 @@ pub(crate) async fn a_step_takes_several_ticks_in_order(harness: &dyn Harness) {
     plan.group = Some("g".to_owned());
     plan.headers.insert("own".into(), json!(null));
     let first = after(stage.now().await, s(10));
-    let put = stage
-        .store
-        .put_schedule(&name("daily"), &plan, first, &by());
-    let put = put.await.expect("put_schedule answers");
+    let put = stage.put_plan("daily", &plan, first).await;
+    let put = put.expect("put_schedule answers");
     stage.advance(s(100)).await;
     let mut step = every(30, &put.next_tick(), stage.now().await);
     step.ticks.remove(0);
@@ -301,10 +309,8 @@ pub(crate) async fn a_plan_for_what_has_changed_is_not_taken(harness: &dyn Harne
     let mut changed = stage.scheduled();
     changed.cron = "*/5 * * * *".to_owned();
     let put_again = async |plan: &SchedulePlan| {
-        let put = stage
-            .store
-            .put_schedule(&put.name, plan, put.next_at, &by());
-        put.await.expect("put_schedule answers")
+        let again = stage.put_plan(put.name.as_str(), plan, put.next_at).await;
+        again.expect("put_schedule answers")
     };
     // The same next tick, but those after it are others.
     put_again(&changed).await;
@@ -411,8 +417,8 @@ pub(crate) async fn upcoming_ticks_are_ordered_and_paged(harness: &dyn Harness) 
     assert_eq!((none.now, none.ticks), (now, Vec::new()));
     for (text, seconds) in [("d", 5), ("a", 9), ("b", 5), ("c", 7)] {
         let (plan, next_at) = (stage.scheduled(), after(now, s(seconds)));
-        let put = stage.store.put_schedule(&name(text), &plan, next_at, &by());
-        put.await.expect("put_schedule answers");
+        let put = stage.put_plan(text, &plan, next_at).await;
+        put.expect("put_schedule answers");
     }
     let (mut seen, mut cursor): (Vec<String>, Option<NextTick>) = (Vec::new(), None);
     loop {
