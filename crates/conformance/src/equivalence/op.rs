@@ -85,6 +85,22 @@ pub(super) enum Op {
     /// By number, which is the same in all stores.
     StopRedrive(i64),
     ResumeRedrive(i64),
+    PutSchedule {
+        name: u8,
+        queue: usize,
+        group: Option<u8>,
+        /// Its next tick, in seconds from now.
+        next_s: i64,
+        cron: &'static str,
+    },
+    /// The next tick of the schedule that is due first.
+    Tick,
+    PauseSchedule {
+        name: u8,
+        paused: bool,
+    },
+    RunSchedule(u8),
+    RemoveSchedule(u8),
     /// Lets everything leave that is past its time, or that may while the database is too large.
     Leave {
         by_size: bool,
@@ -437,8 +453,27 @@ fn operate() -> impl Strategy<Value = Op> {
         limit,
     });
     let step = select(vec![1_u32, 2, 2, 100, 0]);
+    let name = || 0..2_u8;
+    let crons = select(vec!["* * * * *", "* * * * *", "0 * * * *"]);
+    let group = option::of(0..3_u8);
+    let put_schedule = (name(), queue(), group, -1..4_i64, crons);
+    let put_schedule =
+        put_schedule.prop_map(|(name, queue, group, next_s, cron)| Op::PutSchedule {
+            name,
+            queue,
+            group,
+            next_s,
+            cron,
+        });
+    let pause = (name(), any::<bool>());
+    let pause = pause.prop_map(|(name, paused)| Op::PauseSchedule { name, paused });
     prop_oneof![
         1 => start,
+        2 => put_schedule,
+        6 => Just(Op::Tick),
+        1 => pause,
+        1 => name().prop_map(Op::RunSchedule),
+        1 => prop::bool::weighted(0.3).prop_map(|b| Op::RemoveSchedule(b.into())),
         4 => step.prop_map(|limit| Op::StepRedrive { limit }),
         1 => (1..4_i64).prop_map(Op::StopRedrive),
         1 => (1..4_i64).prop_map(Op::ResumeRedrive),

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
 use consign_kernel::{
     By, CORRELATION_ID, Claim, DepartureCause, Due, ErasureTarget, Error, Filter, Lease, MessageId,
-    NewMessage, Receipt, RedriveId, RedrivePlan, Report, Result, StateKind, Store, Token,
+    NewMessage, Receipt, RedriveId, RedrivePlan, Report, Result, Schedule, ScheduleName,
+    SchedulePlan, StateKind, Store, Tick, TickPlan, Token,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -32,6 +33,35 @@ fn by() -> By {
 }
 
 impl Side {
+    /// Takes the tick that is due first, if one is.
+    async fn tick(&mut self) -> String {
+        let store = Arc::clone(&self.store);
+        let upcoming = store.upcoming(None, 1).await.expect("upcoming answers");
+        let Some(from) = upcoming.ticks.into_iter().next() else {
+            return "no schedule".to_owned();
+        };
+        let at = from.at;
+        let plan = TickPlan {
+            ticks: vec![Tick { at, missed: 0 }],
+            missed: 0,
+            dropped: 0,
+            next_at: at + SignedDuration::from_secs(3),
+            from,
+        };
+        let ticked = store.tick(&plan).await;
+        if let Ok(Some(schedule)) = &ticked {
+            self.enqueued(schedule);
+        }
+        self.render(ticked)
+    }
+
+    /// Remembers the message of a schedule.
+    fn enqueued(&mut self, schedule: &Schedule) {
+        let id = schedule.last_message_id.expect("it has enqueued a message");
+        self.names.add_message(id);
+        self.messages.push(id);
+    }
+
     /// A fresh store with the three queues.
     pub(super) async fn fresh(factory: &dyn Factory) -> Self {
         let harness = factory.fresh().await;
@@ -148,7 +178,7 @@ impl Side {
         }
     }
 
-    async fn operate_or_read(&self, op: &Op) -> String {
+    async fn operate_or_read(&mut self, op: &Op) -> String {
         let store = &self.store;
         match op {
             Op::Pause { queue } => self.render(store.pause(&queues()[*queue].0, &by()).await),
@@ -177,6 +207,44 @@ impl Side {
                     limit: *limit,
                 };
                 self.render(store.start_redrive(&plan, &by()).await)
+            }
+            Op::PutSchedule {
+                name,
+                queue,
+                group,
+                next_s,
+                cron,
+            } => {
+                let queue = queues()[*queue].0.clone();
+                let plan = SchedulePlan {
+                    group: group.map(|group| format!("group-{group}")),
+                    ..SchedulePlan::new(queue, *cron, json!({ "scheduled": name }))
+                };
+                // A tick is a whole second.
+                let now = self.harness.now().await.as_second();
+                let next_at = Timestamp::from_second(now + next_s).expect("in the calendar");
+                let name = schedule(*name);
+                self.render(store.put_schedule(&name, &plan, next_at, &by()).await)
+            }
+            Op::Tick => self.tick().await,
+            Op::PauseSchedule { name, paused } => {
+                let name = schedule(*name);
+                let changed = if *paused {
+                    store.pause_schedule(&name, &by()).await
+                } else {
+                    store.resume_schedule(&name, &by()).await
+                };
+                self.render(changed)
+            }
+            Op::RunSchedule(name) => {
+                let ran = store.run_schedule(&schedule(*name), &by()).await;
+                if let Ok(ran) = &ran {
+                    self.enqueued(ran);
+                }
+                self.render(ran)
+            }
+            Op::RemoveSchedule(name) => {
+                self.render(store.remove_schedule(&schedule(*name), &by()).await)
             }
             Op::StepRedrive { limit } => self.render(store.step_redrive(*limit).await),
             Op::StopRedrive(id) => self.render(store.stop_redrive(RedriveId(*id), &by()).await),
@@ -399,6 +467,12 @@ impl Side {
             ..Report::new(self.pick(said.pick, own), said.outcome)
         }
     }
+}
+
+fn schedule(name: u8) -> ScheduleName {
+    format!("schedule-{name}")
+        .parse()
+        .expect("a name of a schedule")
 }
 
 /// A token no store gives out.

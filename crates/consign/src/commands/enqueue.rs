@@ -74,7 +74,7 @@ impl Enqueue {
     }
 }
 
-fn parse_payload(argument: String) -> Result<Payload, Failure> {
+pub(super) fn parse_payload(argument: String) -> Result<Payload, Failure> {
     let (text, place) = if argument == "-" {
         let mut bytes = Vec::new();
         let read = io::stdin().lock().read_to_end(&mut bytes);
