@@ -30,7 +30,7 @@ BEGIN
         RAISE EXCEPTION 'reason: must be at most 4000 bytes for a schedule' USING ERRCODE = 'CN006';
     END IF;
     INSERT INTO consign.audit (at, actor, action, queue, message_id, reason)
-        VALUES (p_now, p_actor, p_action, p_schedule.queue, p_message_id, format('schedule %s: %s', p_schedule.name, p_reason));
+        VALUES (p_now, p_actor, p_action, p_schedule.queue, coalesce(p_message_id, 0), format('schedule %s: %s', p_schedule.name, p_reason));
 END $$;
 REVOKE ALL ON FUNCTION consign.record_schedule(consign.schedule, text, text, text, timestamptz, bigint) FROM PUBLIC;
 

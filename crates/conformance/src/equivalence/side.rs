@@ -33,6 +33,52 @@ fn by() -> By {
 }
 
 impl Side {
+    /// What operators and processes do about schedules.
+    async fn schedule(&mut self, op: &Op) -> String {
+        let store = Arc::clone(&self.store);
+        match op {
+            Op::PutSchedule {
+                name,
+                queue,
+                group,
+                next_s,
+                cron,
+            } => {
+                let queue = queues()[*queue].0.clone();
+                let plan = SchedulePlan {
+                    group: group.map(|group| format!("group-{group}")),
+                    ..SchedulePlan::new(queue, *cron, json!({ "scheduled": name }))
+                };
+                // A tick is a whole second.
+                let now = self.harness.now().await.as_second();
+                let next_at = Timestamp::from_second(now + next_s).expect("in the calendar");
+                let name = schedule(*name);
+                self.render(store.put_schedule(&name, &plan, next_at, &by()).await)
+            }
+            Op::Tick => self.tick().await,
+            Op::PauseSchedule { name, paused } => {
+                let name = schedule(*name);
+                let changed = if *paused {
+                    store.pause_schedule(&name, &by()).await
+                } else {
+                    store.resume_schedule(&name, &by()).await
+                };
+                self.render(changed)
+            }
+            Op::RunSchedule(name) => {
+                let ran = store.run_schedule(&schedule(*name), &by()).await;
+                if let Ok(ran) = &ran {
+                    self.enqueued(ran);
+                }
+                self.render(ran)
+            }
+            Op::RemoveSchedule(name) => {
+                self.render(store.remove_schedule(&schedule(*name), &by()).await)
+            }
+            op => unreachable!("not about schedules: {op:?}"),
+        }
+    }
+
     /// Takes the tick that is due first, if one is.
     async fn tick(&mut self) -> String {
         let store = Arc::clone(&self.store);
@@ -208,44 +254,11 @@ impl Side {
                 };
                 self.render(store.start_redrive(&plan, &by()).await)
             }
-            Op::PutSchedule {
-                name,
-                queue,
-                group,
-                next_s,
-                cron,
-            } => {
-                let queue = queues()[*queue].0.clone();
-                let plan = SchedulePlan {
-                    group: group.map(|group| format!("group-{group}")),
-                    ..SchedulePlan::new(queue, *cron, json!({ "scheduled": name }))
-                };
-                // A tick is a whole second.
-                let now = self.harness.now().await.as_second();
-                let next_at = Timestamp::from_second(now + next_s).expect("in the calendar");
-                let name = schedule(*name);
-                self.render(store.put_schedule(&name, &plan, next_at, &by()).await)
-            }
-            Op::Tick => self.tick().await,
-            Op::PauseSchedule { name, paused } => {
-                let name = schedule(*name);
-                let changed = if *paused {
-                    store.pause_schedule(&name, &by()).await
-                } else {
-                    store.resume_schedule(&name, &by()).await
-                };
-                self.render(changed)
-            }
-            Op::RunSchedule(name) => {
-                let ran = store.run_schedule(&schedule(*name), &by()).await;
-                if let Ok(ran) = &ran {
-                    self.enqueued(ran);
-                }
-                self.render(ran)
-            }
-            Op::RemoveSchedule(name) => {
-                self.render(store.remove_schedule(&schedule(*name), &by()).await)
-            }
+            Op::PutSchedule { .. }
+            | Op::Tick
+            | Op::PauseSchedule { .. }
+            | Op::RunSchedule(_)
+            | Op::RemoveSchedule(_) => self.schedule(op).await,
             Op::StepRedrive { limit } => self.render(store.step_redrive(*limit).await),
             Op::StopRedrive(id) => self.render(store.stop_redrive(RedriveId(*id), &by()).await),
             Op::ResumeRedrive(id) => self.render(store.resume_redrive(RedriveId(*id), &by()).await),

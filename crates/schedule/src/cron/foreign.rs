@@ -55,8 +55,8 @@ fn by_hand(cron: &Cron, start: Timestamp) -> BTreeSet<Timestamp> {
 proptest! {
     #[test]
     fn any_text_is_read_or_refused(text in ".{0,40}", zone in ".{0,20}") {
-        let _ = Cron::parse(&text, "UTC");
-        let _ = Cron::parse("* * * * *", &zone);
+        drop(Cron::parse(&text, "UTC"));
+        drop(Cron::parse("* * * * *", &zone));
     }
 
     #[test]
