@@ -125,10 +125,12 @@ impl Runner {
                 match self.step(tick, now).await {
                     Ok(Some(taken)) => round.look_again(taken.next_at),
                     Ok(None) => round.look_again(now + CONTENDED_PAUSE),
-                    Err(error @ (Error::Forbidden { .. } | Error::Unavailable { .. })) => {
-                        return Err(error);
-                    }
+                    Err(error @ Error::Forbidden { .. }) => return Err(error),
                     Err(error) => {
+                        // A hook of the queue may fail as a database that is away does.
+                        if matches!(error, Error::Unavailable { .. }) {
+                            self.store.probe().await?;
+                        }
                         counter!(FAILURES_TOTAL).increment(1);
                         round.oldest.get_or_insert(tick.at);
                         round.failure.get_or_insert((tick.name.to_string(), error));
