@@ -61,6 +61,14 @@ pub fn past(text: &str) -> Result<Timestamp, String> {
     absolute.ok_or_else(|| help.to_owned())
 }
 
+/// `2026-12-24T18:00:00+01:00`, `2026-12-24 17:00Z`.
+pub fn time(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| {
+        "a time is written with its offset, like 2026-12-24T18:00:00+01:00 or 2026-12-24T17:00:00Z"
+            .to_owned()
+    })
+}
+
 /// `4096`, `64KiB`, `1MiB`.
 pub fn bytes(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -179,6 +187,27 @@ mod tests {
         assert!((ago.total(jiff::Unit::Second).unwrap() - 7_200.0).abs() < 60.0);
         for bad in ["", "30", "-5s", "soon", "2026-13-01", "yesterday"] {
             assert!(past(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_needs_its_offset() {
+        let expected = Ok("2026-12-24T17:00:00Z".parse().unwrap());
+        for text in [
+            "2026-12-24T17:00:00Z",
+            "2026-12-24 18:00+01:00",
+            "2026-12-24T18:00:00+01:00[Europe/Berlin]",
+        ] {
+            assert_eq!(time(text), expected, "{text}");
+        }
+        for bad in [
+            "",
+            "tomorrow",
+            "2026-12-24",
+            "2026-12-24T18:00:00",
+            "1798131600",
+        ] {
+            assert!(time(bad).is_err(), "{bad:?}");
         }
     }
 

@@ -158,7 +158,9 @@ impl From<Error> for Failure {
             | Error::InvalidInput { .. }
             | Error::AppNotEnabled { .. }
             | Error::QueueNotEmpty { .. } => Exit::Refused,
-            Error::UnknownRedrive { .. } | Error::UnknownLease { .. } => Exit::NotFound,
+            Error::UnknownRedrive { .. }
+            | Error::UnknownSchedule { .. }
+            | Error::UnknownLease { .. } => Exit::NotFound,
             Error::Corrupt { .. } => Exit::Wrong,
             _ => Exit::Unavailable,
         };

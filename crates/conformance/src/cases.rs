@@ -37,6 +37,7 @@ pub(crate) mod retention_size;
 pub(crate) mod retention_stay;
 pub(crate) mod retention_steps;
 pub(crate) mod retention_totals;
+pub(crate) mod schedule;
 pub(crate) mod settle;
 pub(crate) mod uncertain;
 pub(crate) mod wait;
@@ -67,6 +68,9 @@ macro_rules! each_case {
                 ten_thousand_messages_fit_in_one_call
                 a_call_over_several_queues_lands_in_each
                 a_delayed_message_rests_until_its_time
+                a_message_rests_until_its_absolute_time
+                a_time_in_the_past_is_due_now_and_overtakes_nothing
+                a_time_is_kept_to_the_microsecond
                 delays_in_one_call_make_separate_batches;
             claim:
                 a_claim_runs_from_now_for_the_queues_lease_time
@@ -281,6 +285,20 @@ macro_rules! each_case {
                 many_steppers_move_each_message_once
                 many_steppers_keep_the_rate_together
                 a_redrive_races_people_and_deaths;
+            schedule:
+                a_schedule_is_kept_as_it_was_put
+                a_change_keeps_the_next_tick_unless_it_is_computed_otherwise
+                a_tick_enqueues_its_message_and_moves_on
+                a_step_takes_several_ticks_in_order
+                missed_ticks_may_pass_without_a_message
+                only_the_databases_clock_makes_a_tick_due
+                a_paused_schedule_has_no_ticks
+                a_plan_for_what_has_changed_is_not_taken
+                many_processes_take_each_tick_once
+                a_schedule_is_run_by_hand_beside_its_ticks
+                upcoming_ticks_are_ordered_and_paged
+                a_schedule_that_its_queue_refuses_is_refused
+                bad_calls_about_schedules_are_refused;
             erase:
                 an_erasure_removes_content_and_keeps_history
                 an_erasure_is_in_the_audit_and_in_lists
@@ -402,6 +420,7 @@ macro_rules! each_case {
                 nul_is_refused_wherever_it_hides
                 headers_have_a_size
                 a_delay_has_an_end
+                a_time_is_at_most_ten_years_ahead
                 a_babbling_report_is_cut_not_refused
                 a_deep_result_is_kept_as_text
                 text_is_data_and_never_code;

@@ -17,8 +17,8 @@ use consign_app::{
 use crate::{
     commands::{
         completions, config, dead, demo, doctor, enqueue, erase, explain, hold, leases, ls, man,
-        migrate, pause, queues, redrive, requeue, resolve, retention, serve, show, tail, token,
-        work,
+        migrate, pause, queues, redrive, requeue, resolve, retention, schedules, serve, show, tail,
+        token, work,
     },
     config::{EXAMPLE, Sources},
     context::Context,
@@ -31,7 +31,7 @@ Exit codes:
   1  doctor has findings, or a message could not be moved
   2  the command line or the configuration is invalid
   3  the input was refused: unknown queue, key conflict, bad JSON
-  4  the message or redrive does not exist, or nothing of this name in an app
+  4  the message, redrive or schedule does not exist, or nothing of this name in an app
   5  the database cannot be used: not reachable, not migrated, not permitted
   130, 143  serve and work: a second SIGINT or SIGTERM stopped the process at once";
 
@@ -97,6 +97,8 @@ enum Command {
     Requeue(requeue::Requeue),
     /// Requeue dead messages by filter, at a limited rate
     Redrive(redrive::RedriveCommand),
+    /// List schedules; add, change, run or preview one
+    Schedules(schedules::Schedules),
     /// Hold messages that are ready or waiting
     Hold(hold::Hold),
     /// Put held messages back
@@ -254,6 +256,7 @@ impl Command {
             Self::Queues(command) => Box::pin(command.run(context)).await,
             Self::Requeue(command) => Box::pin(command.run(context)).await,
             Self::Redrive(command) => Box::pin(command.run(context)).await,
+            Self::Schedules(command) => Box::pin(command.run(context)).await,
             Self::Hold(command) => Box::pin(command.run(context)).await,
             Self::Unhold(command) => Box::pin(command.run(context)).await,
             Self::Resolve(command) => Box::pin(command.run(context)).await,

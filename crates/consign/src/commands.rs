@@ -20,6 +20,7 @@ pub(crate) mod redrive;
 pub(crate) mod requeue;
 pub(crate) mod resolve;
 pub(crate) mod retention;
+pub(crate) mod schedules;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod tail;

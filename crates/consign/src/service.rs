@@ -272,7 +272,12 @@ impl Service {
         let sampled = apps.iter().map(|(_, app)| Arc::clone(app)).collect();
         let sampler = Sampler::new(database.clone(), sampled, every, growth, telemetry.upkeep());
         let redrives = redrives::run(Arc::clone(&database.store), state.clone());
-        let mut helpers = vec![tokio::spawn(sampler.run()), tokio::spawn(redrives)];
+        let schedules = consign_schedule::run(Arc::clone(&database.store));
+        let mut helpers = vec![
+            tokio::spawn(sampler.run()),
+            tokio::spawn(redrives),
+            tokio::spawn(schedules),
+        ];
         if let Some(maintenance) = maintenance {
             let every = Duration::from_millis(self.settings.retention.interval_ms);
             helpers.push(tokio::spawn(retention::run(maintenance, every)));

@@ -5,7 +5,7 @@
 
 use std::error::Error as StdError;
 
-use crate::{MessageId, QueueName, RedriveId};
+use crate::{MessageId, QueueName, RedriveId, ScheduleName};
 
 /// The result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -94,6 +94,12 @@ pub enum Error {
     UnknownRedrive {
         /// The id in the call.
         id: RedriveId,
+    },
+    /// There is no such schedule.
+    #[error("schedule {name} does not exist; `consign schedules` lists existing ones")]
+    UnknownSchedule {
+        /// The name in the call.
+        name: ScheduleName,
     },
     /// No lease has a token that begins like this.
     #[error("no lease has a token that begins with {prefix}; `consign leases` lists existing ones")]
@@ -219,6 +225,7 @@ impl Error {
             Self::QueueNotEmpty { .. } => "queue_not_empty",
             Self::AppNotEnabled { .. } => "app_not_enabled",
             Self::UnknownRedrive { .. } => "unknown_redrive",
+            Self::UnknownSchedule { .. } => "unknown_schedule",
             Self::UnknownLease { .. } => "unknown_lease",
             Self::Schema { .. } => "schema_mismatch",
             Self::Migration { .. } => "migration_failed",

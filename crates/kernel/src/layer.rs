@@ -3,16 +3,18 @@
 use std::{ops::Deref, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 use crate::{
     Attempt, AuditEntry, BeginAnswer, Browse, By, Claim, Claims, Counts, Cursor, DatabaseSize,
     DeadCause, DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erase, Erasure,
     ErasureResult, ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat,
     LateResult, Lease, LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage,
-    Operate, Page, Process, Produce, Progress, Queue, QueueHistory, QueueMinutes, QueueName,
-    QueuePolicy, Queues, Read, Receipt, Record, Redrive, RedriveId, RedrivePlan, Redrives,
-    ReleaseAnswer, RenewAnswer, Report, Resolution, Retain, Settle, SettleAnswer, Step, Store,
-    Token, TokenPrefix, Totals, Watch, error::Result,
+    NextTick, Operate, Page, Process, Produce, Progress, Queue, QueueHistory, QueueMinutes,
+    QueueName, QueuePolicy, Queues, Read, Receipt, Record, Redrive, RedriveId, RedrivePlan,
+    Redrives, ReleaseAnswer, RenewAnswer, Report, Resolution, Retain, Schedule, ScheduleName,
+    SchedulePlan, Schedules, Settle, SettleAnswer, Step, Store, TickPlan, Token, TokenPrefix,
+    Totals, Upcoming, Watch, error::Result,
 };
 
 /// What happens around the operations of another store, named as in the traits.
@@ -103,6 +105,17 @@ pass_on! {
         first_dead(plan: &RedrivePlan, limit: u32) -> Vec<DeadLetter>;
         redrive(id: RedriveId) -> Option<Redrive>;
         redrives(limit: u32) -> Vec<Redrive>;
+    }
+    Schedules {
+        put_schedule(name: &ScheduleName, plan: &SchedulePlan, next_at: Timestamp, by: &By) -> Schedule;
+        remove_schedule(name: &ScheduleName, by: &By) -> Schedule;
+        pause_schedule(name: &ScheduleName, by: &By) -> Schedule;
+        resume_schedule(name: &ScheduleName, by: &By) -> Schedule;
+        run_schedule(name: &ScheduleName, by: &By) -> Schedule;
+        upcoming(after: Option<&NextTick>, limit: u32) -> Upcoming;
+        tick(plan: &TickPlan) -> Option<Schedule>;
+        schedule(name: &ScheduleName) -> Option<Schedule>;
+        schedules(after: Option<&ScheduleName>, limit: u32) -> Vec<Schedule>;
     }
     Erase {
         erase(target: &ErasureTarget, by: &By) -> Vec<ErasureResult>;

@@ -24,6 +24,7 @@ mod redrive;
 pub mod reference;
 mod retention;
 mod retry;
+mod schedule;
 mod schema;
 mod state;
 mod store;
@@ -52,11 +53,12 @@ pub use lease::{
     RenewAnswer, TOKEN_SHOWN, Token, TokenPrefix,
 };
 pub use limits::{
-    BATCH_MESSAGES_MAX, CLAIM_BYTES_MAX, CODE_BYTES_MAX, DELAY_MAX, DETAIL_BYTES_MAX,
-    HEADERS_BYTES_MAX, KEY_BYTES_MAX, LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX,
-    PAGE_ENTRIES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX, TOKEN_PREFIX_MIN,
+    AT_MAX, BATCH_MESSAGES_MAX, CLAIM_BYTES_MAX, CODE_BYTES_MAX, CRON_BYTES_MAX, DELAY_MAX,
+    DETAIL_BYTES_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX, LEASE_MESSAGES_MAX, LEASE_TTL_MAX,
+    MISSED_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX,
+    SCHEDULE_PAYLOAD_BYTES_MAX, TICKS_MAX, TIME_ZONE_BYTES_MAX, TOKEN_PREFIX_MIN,
 };
-pub use message::{CORRELATION_ID, Message, MessageId, NewMessage, Receipt};
+pub use message::{CORRELATION_ID, Due, Message, MessageId, NewMessage, Receipt};
 pub use obstacle::{Obstacle, Reason};
 pub use operator::{AuditEntry, By, Move, MoveResult, Resolution};
 pub use payload::{Payload, PayloadError, exact_headers, exact_value, stored_result};
@@ -70,13 +72,18 @@ pub use retention::{
     Refusal, Step, validate_archive, validate_maintenance, validate_pass_end,
 };
 pub use retry::RetrySchedule;
+pub use schedule::{
+    MISSED_AFTER, MISSED_HEADER, MissedPolicy, NextTick, SCHEDULE_HEADER, Schedule, ScheduleName,
+    SchedulePlan, TICK_HEADER, Tick, TickPlan, Upcoming, schedule_by,
+};
 pub use schema::{AppliedMigration, ENGINE, Migration, SchemaStatus, migration_order};
 pub use state::{
     Counts, Cursor, DeadCause, DeadLetter, Explanation, Finding, MessageSummary, NOT_CHECKED, Page,
     State, StateKind, Totals,
 };
 pub use store::{
-    Browse, Claims, Erase, Operate, Produce, Queues, Read, Redrives, Retain, Settle, Store, Watch,
+    Browse, Claims, Erase, Operate, Produce, Queues, Read, Redrives, Retain, Schedules, Settle,
+    Store, Watch,
 };
 pub use suggest::nearest;
 
@@ -86,6 +93,6 @@ pub use suggest::nearest;
 pub mod prelude {
     pub use crate::store::{
         Browse as _, Claims as _, Erase as _, Operate as _, Produce as _, Queues as _, Read as _,
-        Redrives as _, Retain as _, Settle as _, Store as _, Watch as _,
+        Redrives as _, Retain as _, Schedules as _, Settle as _, Store as _, Watch as _,
     };
 }

@@ -28,6 +28,19 @@ pub const CODE_BYTES_MAX: usize = 128;
 pub const DETAIL_BYTES_MAX: usize = 4_096;
 /// Longest rest before a try.
 pub const DELAY_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// How far ahead the time of a message's first try may be. Ten years: an absolute time is a date
+/// of the business, which may be years away; a longer one is a mistake in the unit.
+pub const AT_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+/// Longest cron expression, in bytes.
+pub const CRON_BYTES_MAX: usize = 256;
+/// Longest name of a time zone, in bytes.
+pub const TIME_ZONE_BYTES_MAX: usize = 64;
+/// Largest payload of a schedule: a step may enqueue [`TICKS_MAX`] of them in one transaction.
+pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 * 1024;
+/// Most ticks of a schedule that one step enqueues a message for.
+pub const TICKS_MAX: usize = 100;
+/// Most missed ticks that a schedule can enqueue a message each for.
+pub const MISSED_MAX: u32 = 1_000;
 /// Most entries of a list in one answer; a larger limit is cut to this.
 pub const PAGE_ENTRIES_MAX: u32 = 1_000;
 /// Deepest payload and result: what is nested further cannot be read back by common JSON parsers.

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    DELAY_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX, PAYLOAD_DEPTH_MAX, Payload, QueueName,
+    AT_MAX, DELAY_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX, PAYLOAD_DEPTH_MAX, Payload, QueueName,
     QueuePolicy, StateKind,
     error::{Error, Result},
     payload::{contains_nul, deeper_than, json_bytes},
+    plan::later,
 };
 
 /// Identity of a message, given by the store, growing in order of enqueueing.
@@ -21,6 +22,72 @@ pub struct MessageId(pub i64);
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// When a message is to be tried first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Due {
+    /// So long after it was enqueued.
+    In(Duration),
+    /// At this time by the database's clock; at once if it has passed.
+    At(Timestamp),
+}
+
+impl Due {
+    /// At once.
+    pub const NOW: Self = Self::In(Duration::ZERO);
+
+    /// From a delay and a time, of which one may be given. A delay of zero is none.
+    /// `index` is the message's position in its call.
+    pub fn new(index: usize, delay: Duration, at: Option<Timestamp>) -> Result<Self> {
+        match at {
+            None => Ok(Self::In(delay)),
+            Some(at) if delay.is_zero() => Ok(Self::At(at)),
+            Some(at) => {
+                let why = "a message is due after a delay or at a time: give one of them";
+                let both = format!("{at}, with a delay of {}", delay_text(delay));
+                Err(Error::out_of_bounds(
+                    format!("message {index}: at"),
+                    both,
+                    why,
+                ))
+            }
+        }
+    }
+
+    /// The time it stands for when the database's clock shows `now`: never before that, so that a
+    /// message of the past does not overtake those that were enqueued before it.
+    pub fn time(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::In(delay) => later(now, delay),
+            // Rounded down to what every database can keep.
+            Self::At(at) => Timestamp::from_microsecond(at.as_microsecond())
+                .expect("invariant: fewer digits of a time are a time")
+                .max(now),
+        }
+    }
+
+    /// Rejects a time that is too far ahead of `now`.
+    pub fn validate_at(self, index: usize, now: Timestamp) -> Result<()> {
+        match self {
+            Self::At(at) if at > later(now, AT_MAX) => {
+                let why = "must be at most ten years ahead";
+                Err(Error::out_of_bounds(
+                    format!("message {index}: at"),
+                    at,
+                    why,
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn delay_text(delay: Duration) -> String {
+    match jiff::SignedDuration::try_from(delay) {
+        Ok(delay) => format!("{delay:#}"),
+        Err(_) => format!("{} s", delay.as_secs()),
     }
 }
 
@@ -37,8 +104,8 @@ pub struct NewMessage {
     pub payload: Payload,
     /// Headers; not compared when a key is repeated.
     pub headers: Map<String, Value>,
-    /// The delay before the first attempt.
-    pub delay: Duration,
+    /// When it is to be tried first.
+    pub due: Due,
 }
 
 impl NewMessage {
@@ -50,7 +117,7 @@ impl NewMessage {
             group: None,
             payload: payload.into(),
             headers: Map::new(),
-            delay: Duration::ZERO,
+            due: Due::NOW,
         }
     }
 
@@ -72,7 +139,14 @@ impl NewMessage {
 
     /// The same message, not due before `delay` has passed.
     pub fn with_delay(self, delay: Duration) -> Self {
-        Self { delay, ..self }
+        let due = Due::In(delay);
+        Self { due, ..self }
+    }
+
+    /// The same message, not due before `at` by the database's clock; at once if that has passed.
+    pub fn with_at(self, at: Timestamp) -> Self {
+        let due = Due::At(at);
+        Self { due, ..self }
     }
 
     /// Rejects what no store can keep; `index` is the message's position in its call.
@@ -112,7 +186,7 @@ impl NewMessage {
         if json_bytes(&self.headers) > HEADERS_BYTES_MAX {
             return refuse("headers", format!("are over {HEADERS_BYTES_MAX} bytes"));
         }
-        if self.delay > DELAY_MAX {
+        if matches!(self.due, Due::In(delay) if delay > DELAY_MAX) {
             return refuse("delay", "is more than a year".into());
         }
         let bytes = self.payload.as_str().len();

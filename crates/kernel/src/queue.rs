@@ -27,12 +27,7 @@ impl FromStr for QueueName {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let first_is_plain =
-            name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
-        let rest_is_plain = name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-'));
-        if first_is_plain && rest_is_plain && name.len() <= 63 {
+        if is_plain_name(name) {
             return Ok(Self(name.to_owned()));
         }
         Err(Error::invalid(
@@ -40,6 +35,16 @@ impl FromStr for QueueName {
             "a queue's name is 1 to 63 of a-z 0-9 . _ - and starts with a letter or digit",
         ))
     }
+}
+
+/// Whether a text is a name as queues and schedules have it.
+pub(crate) fn is_plain_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.starts_with(is_plain)
+        && name
+            .chars()
+            .all(|c| is_plain(c) || matches!(c, '.' | '_' | '-'))
+        && name.len() <= 63
 }
 
 impl TryFrom<String> for QueueName {

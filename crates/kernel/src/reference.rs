@@ -23,6 +23,7 @@ mod read;
 mod redrive;
 mod resolve;
 mod retain;
+mod schedule;
 mod settle;
 mod store;
 #[cfg(feature = "twins")]
@@ -40,7 +41,7 @@ pub use twin::Flaw;
 use crate::{
     Attempt, AuditEntry, BATCH_MESSAGES_MAX, By, DeadLetter, Departure, DepartureId, Erasure,
     Fence, LateResult, Message, MessageId, OutcomeCounts, PassRecord, Process, Queue, QueueName,
-    Redrive, RedriveId, Sample, StateKind, Token,
+    Redrive, RedriveId, Sample, Schedule, ScheduleName, StateKind, Token,
     error::{Error, Result},
     plan::{Cutoffs, Entry, later},
     suggest::nearest,
@@ -62,6 +63,7 @@ pub struct Reference {
     heads: BTreeMap<(QueueName, String), MessageId>,
     late: BTreeMap<(MessageId, Token), LateResult>,
     redrives: BTreeMap<RedriveId, RedriveRow>,
+    schedules: BTreeMap<ScheduleName, Schedule>,
     maintenance: Option<MaintenanceRow>,
     /// All that were not given up; the last one may be under way.
     departures: BTreeMap<DepartureId, DepartureRow>,

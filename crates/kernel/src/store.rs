@@ -7,15 +7,17 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 use crate::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DatabaseSize, DeadCause,
     DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erasure, ErasureResult,
     ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat, LateResult, Lease,
-    LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage, Page, Process, Progress,
-    Queue, QueueHistory, QueueMinutes, QueueName, QueuePolicy, Receipt, Record, Redrive, RedriveId,
-    RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, SettleAnswer, Step, Token,
-    TokenPrefix, Totals, error::Result,
+    LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage, NextTick, Page, Process,
+    Progress, Queue, QueueHistory, QueueMinutes, QueueName, QueuePolicy, Receipt, Record, Redrive,
+    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Schedule, ScheduleName,
+    SchedulePlan, SettleAnswer, Step, TickPlan, Token, TokenPrefix, Totals, Upcoming,
+    error::Result,
 };
 
 /// Queues: their policies, their state, their counts.
@@ -193,6 +195,57 @@ pub trait Redrives: Send + Sync {
 
     /// Redrives, newest first, at most `limit`, and at most 1,000.
     async fn redrives(&self, limit: u32) -> Result<Vec<Redrive>>;
+}
+
+/// Messages that are enqueued again and again: an operator keeps schedules, any process takes their
+/// ticks.
+///
+/// The store knows nothing of cron expressions and time zones: the caller computes ticks from them,
+/// and the store takes what was computed from the schedule as it still is.
+#[async_trait]
+pub trait Schedules: Send + Sync {
+    /// Creates a schedule whose next tick is `next_at`, or changes one.
+    ///
+    /// A schedule that keeps its expression and time zone keeps its next tick too, so that no tick is
+    /// lost or repeated by a change of the rest. Whether it is paused stays. Rejected as
+    /// the messages would be: an unknown queue, a payload that the queue does not take, a queue of an
+    /// app that takes no messages of others.
+    async fn put_schedule(
+        &self,
+        name: &ScheduleName,
+        plan: &SchedulePlan,
+        next_at: Timestamp,
+        by: &By,
+    ) -> Result<Schedule>;
+
+    /// Removes a schedule; its messages stay. Returns what it was.
+    async fn remove_schedule(&self, name: &ScheduleName, by: &By) -> Result<Schedule>;
+
+    /// Stops the ticks of a schedule. Pausing twice keeps the first time.
+    async fn pause_schedule(&self, name: &ScheduleName, by: &By) -> Result<Schedule>;
+
+    /// Resumes the ticks of a schedule. Those that passed meanwhile are missed.
+    async fn resume_schedule(&self, name: &ScheduleName, by: &By) -> Result<Schedule>;
+
+    /// Enqueues the message of a schedule now, paused or not. Its ticks stay as they are.
+    async fn run_schedule(&self, name: &ScheduleName, by: &By) -> Result<Schedule>;
+
+    /// Schedules that are not paused, the earliest next tick first, those after `after`; at most
+    /// `limit`, and at most 1,000.
+    async fn upcoming(&self, after: Option<&NextTick>, limit: u32) -> Result<Upcoming>;
+
+    /// Enqueues the messages of due ticks and moves the next tick on.
+    ///
+    /// The messages and the next tick are one transaction, and it is taken only where the schedule is
+    /// as the plan's `from` says, is not paused, and every tick is due. Else `None` and nothing is
+    /// written: of many processes with the same plan one takes it. Missed ticks are recorded in the audit.
+    async fn tick(&self, plan: &TickPlan) -> Result<Option<Schedule>>;
+
+    /// One schedule.
+    async fn schedule(&self, name: &ScheduleName) -> Result<Option<Schedule>>;
+
+    /// Schedules by name, those after `after`; at most `limit`, and at most 1,000.
+    async fn schedules(&self, after: Option<&ScheduleName>, limit: u32) -> Result<Vec<Schedule>>;
 }
 
 /// Removing the content of messages, for personal data.
@@ -381,7 +434,18 @@ pub trait Watch: Send + Sync {
 
 /// Everything the engine needs of a database. A type that has the traits above is a `Store`.
 pub trait Store:
-    Queues + Produce + Claims + Settle + Operate + Redrives + Erase + Retain + Read + Browse + Watch
+    Queues
+    + Produce
+    + Claims
+    + Settle
+    + Operate
+    + Redrives
+    + Schedules
+    + Erase
+    + Retain
+    + Read
+    + Browse
+    + Watch
 {
 }
 
@@ -392,6 +456,7 @@ impl<
         + Settle
         + Operate
         + Redrives
+        + Schedules
         + Erase
         + Retain
         + Read

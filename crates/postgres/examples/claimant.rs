@@ -1,11 +1,13 @@
 //! A scripted worker: it runs the commands on standard input, one a line, and prints the results.
 //!
-//! `claimant URL` understands `enqueue KEY`, `claim`, `settle`, `step COUNT`. Tests kill it between the lines.
+//! `claimant URL` understands `enqueue KEY`, `claim`, `settle`, `step COUNT`, `tick`. Tests kill it between the lines.
 
 use std::io::{BufRead, stdin};
 use std::time::Duration;
 
-use consign_kernel::{Claim, Lease, NewMessage, Report, Token, prelude::*};
+use consign_kernel::{
+    Claim, Lease, NewMessage, NextTick, Report, Schedule, Tick, TickPlan, Token, prelude::*,
+};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use uuid::Uuid;
 
@@ -23,6 +25,7 @@ async fn main() -> Result<(), AnyError> {
     store.settle(Token(Uuid::nil()), &[]).await?;
     println!("connected");
     let mut lease: Option<Lease> = None;
+    let mut next: Option<NextTick> = None;
     for line in stdin().lock().lines() {
         let line = line?;
         match line.split_once(' ').unwrap_or((&line, "")) {
@@ -50,6 +53,25 @@ async fn main() -> Result<(), AnyError> {
             ("step", count) => {
                 let stepped = store.step_redrive(count.parse()?).await?;
                 println!("stepped {:?}", stepped.map(|redrive| redrive.moved));
+            }
+            ("tick", _) => {
+                let from = match next.take() {
+                    Some(from) => from,
+                    None => store.upcoming(None, 1).await?.ticks.remove(0),
+                };
+                let plan = TickPlan {
+                    ticks: vec![Tick {
+                        at: from.at,
+                        missed: 0,
+                    }],
+                    missed: 0,
+                    dropped: 0,
+                    next_at: from.at + jiff::SignedDuration::from_secs(1),
+                    from,
+                };
+                let ticked = store.tick(&plan).await?;
+                next = ticked.as_ref().map(Schedule::next_tick);
+                println!("ticked {:?}", ticked.map(|schedule| schedule.ticks));
             }
             (word, _) => return Err(format!("do not know {word:?}").into()),
         }

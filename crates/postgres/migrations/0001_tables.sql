@@ -326,6 +326,30 @@ CREATE TABLE consign.redrive (
 );
 CREATE INDEX redrive_running ON consign.redrive (updated_at, id) WHERE state = 'running';
 
+-- A schedule enqueues a message at every tick of its expression. next_at: the first tick that was not taken; the process
+-- that takes it computes the one after it.
+CREATE TABLE consign.schedule (
+    name            text COLLATE "C" PRIMARY KEY CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,62}$'),
+    queue           text NOT NULL,
+    cron            text NOT NULL CHECK (octet_length(cron) BETWEEN 1 AND 256),
+    time_zone       text NOT NULL CHECK (octet_length(time_zone) BETWEEN 1 AND 64),
+    payload         jsonb NOT NULL,
+    headers         jsonb NOT NULL CHECK (NOT headers ?| '{consign_schedule,consign_tick,consign_missed}'),
+    "group"         text,
+    missed          text NOT NULL CHECK (missed IN ('skip', 'once', 'all')),
+    missed_max      int NOT NULL CHECK (missed_max BETWEEN 1 AND 1000),
+    created_at      timestamptz NOT NULL,
+    updated_at      timestamptz NOT NULL,
+    paused_at       timestamptz,
+    next_at         timestamptz NOT NULL,
+    last_tick       timestamptz,
+    last_at         timestamptz,
+    last_message_id bigint,
+    ticks           bigint NOT NULL DEFAULT 0,
+    dropped         bigint NOT NULL DEFAULT 0
+);
+CREATE INDEX schedule_next ON consign.schedule (next_at, name) WHERE paused_at IS NULL;
+
 -- Heartbeats and queue stats are kept for a day, for the dashboard; no delivery depends on them.
 CREATE TABLE consign.process (
     name       text PRIMARY KEY,

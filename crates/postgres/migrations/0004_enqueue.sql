@@ -56,7 +56,7 @@ REVOKE ALL ON FUNCTION consign.payload_limits(text[]) FROM PUBLIC;
 
 -- Rejects messages that their queue does not accept; returns how many bytes of payloads and headers the others have.
 CREATE FUNCTION consign.check_messages(p_queue consign.queue, p_payloads jsonb[], p_keys text[], p_groups text[],
-                                       p_headers jsonb[], p_delay interval, p_delays interval[], p_positions int[]) RETURNS bigint
+                                       p_headers jsonb[], p_positions int[]) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -103,17 +103,32 @@ BEGIN
         END IF;
         RAISE EXCEPTION 'message %: %', v_wrong.index, v_wrong.fault USING ERRCODE = 'CN006';
     END IF;
-    IF coalesce(consign.exact(p_delay) NOT BETWEEN interval '0' AND interval '366 days', p_delays IS NULL) THEN
-        RAISE EXCEPTION 'delay must be from 0 to a year' USING ERRCODE = 'CN006';
-    END IF;
-    IF p_delays IS NOT NULL
-        AND EXISTS (SELECT FROM unnest(p_delays) d WHERE coalesce(consign.exact(d) NOT BETWEEN interval '0' AND interval '366 days', true))
-    THEN
-        RAISE EXCEPTION 'delay must be from 0 to a year' USING ERRCODE = 'CN006';
-    END IF;
     RETURN v_bytes;
 END $$;
-REVOKE ALL ON FUNCTION consign.check_messages(consign.queue, jsonb[], text[], text[], jsonb[], interval, interval[], int[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.check_messages(consign.queue, jsonb[], text[], text[], jsonb[], int[]) FROM PUBLIC;
+
+-- When a message enqueued now is due, from its delay or the time it is due at; NULL: at once.
+CREATE FUNCTION consign.due_time(p_now timestamptz, p_delay interval, p_at timestamptz, p_index int) RETURNS timestamptz
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF consign.exact(p_delay) NOT BETWEEN interval '0' AND interval '366 days' OR p_delay IS NULL AND p_at IS NULL THEN
+        RAISE EXCEPTION 'delay must be from 0 to a year' USING ERRCODE = 'CN006';
+    END IF;
+    IF p_at IS NULL THEN
+        RETURN nullif(p_now + p_delay, p_now);
+    END IF;
+    IF p_delay > interval '0' THEN
+        RAISE EXCEPTION 'message %: at: is %, with a delay of %; a message is due after a delay or at a time: give one of them', p_index, p_at, p_delay
+            USING ERRCODE = 'CN006';
+    END IF;
+    -- The same bound as AT_MAX in the kernel.
+    IF p_at > p_now + interval '3660 days' THEN
+        RAISE EXCEPTION 'message %: at: is %; must be at most ten years ahead', p_index, p_at USING ERRCODE = 'CN006';
+    END IF;
+    RETURN nullif(greatest(p_at, p_now), p_now);
+END $$;
+REVOKE ALL ON FUNCTION consign.due_time(timestamptz, interval, timestamptz, int) FROM PUBLIC;
 
 -- SHA-256 of a payload, the same for equal payloads: numbers are equal by value, so the zeros that end a fraction are left
 -- out. Of the text that jsonb has: `Payload::digest` in the kernel is of another text, and so another digest.
@@ -184,8 +199,8 @@ REVOKE ALL ON FUNCTION consign.become_head(text, text, bigint) FROM PUBLIC;
 
 -- Of new messages (p_new, out of p_ids, of at most p_bytes together), those that are the head of their group; the others
 -- are inserted into waiting.
-CREATE FUNCTION consign.become_heads(p_queue text, p_new bigint[], p_ids bigint[], p_now timestamptz, p_delay interval,
-                                   p_delays interval[], p_bytes bigint) RETURNS bigint[]
+CREATE FUNCTION consign.become_heads(p_queue text, p_new bigint[], p_ids bigint[], p_now timestamptz, p_dues timestamptz[],
+                                     p_bytes bigint) RETURNS bigint[]
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on
     AS $$
 DECLARE
@@ -194,8 +209,8 @@ DECLARE
 BEGIN
     -- Groups in one order everywhere, or two producers could wait for each other.
     FOR v_message IN
-        SELECT m.id, m."group", p_now + coalesce(d.delay, p_delay) AS due_at
-            FROM unnest(p_ids, p_delays) AS d (id, delay) JOIN consign.message m ON m.id = d.id
+        SELECT m.id, m."group", coalesce(d.due_at, p_now) AS due_at
+            FROM unnest(p_ids, p_dues) AS d (id, due_at) JOIN consign.message m ON m.id = d.id
             WHERE m.id = ANY (p_new) AND m.id BETWEEN consign.least_id(p_new) AND consign.greatest_id(p_new) ORDER BY m."group", m.id
     LOOP
         IF v_message."group" IS NULL OR consign.become_head(p_queue, v_message."group", v_message.id) THEN
@@ -207,7 +222,7 @@ BEGIN
     END LOOP;
     RETURN ARRAY(SELECT u FROM unnest(v_ready) u ORDER BY u);
 END $$;
-REVOKE ALL ON FUNCTION consign.become_heads(text, bigint[], bigint[], timestamptz, interval, interval[], bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.become_heads(text, bigint[], bigint[], timestamptz, timestamptz[], bigint) FROM PUBLIC;
 
 -- Reserves ids for new messages. Reading consign.queue first locks it until the transaction ends: a session that has that table for
 -- itself knows that no transaction will insert a message under an id from before.
@@ -223,16 +238,16 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.reserve_ids(int) FROM PUBLIC;
 
--- Enqueues messages of one queue; p_ids are ids reserved for them, or NULL. p_delays, if given, are the messages' own delays
--- instead of p_delay.
+-- Enqueues messages of one queue; p_ids are ids reserved for them, or NULL. p_dues are when they are due, NULL for
+-- at once.
 --
 -- p_positions are the messages' places in the caller's call, for errors; p_call_ids are all ids reserved for that call: a
 -- key taken by one of them conflicts with a message that will not exist.
 --
 -- p_check: whether the queue's `check` hook decides about them; an app passes false for messages that it has made itself.
 CREATE FUNCTION consign.enqueue_numbered(p_queue text, p_ids bigint[], p_payloads jsonb[], p_keys text[], p_groups text[],
-                                         p_headers jsonb[], p_delay interval, p_delays interval[], p_positions int[],
-                                         p_call_ids bigint[], p_check boolean)
+                                         p_headers jsonb[], p_dues timestamptz[], p_positions int[], p_call_ids bigint[],
+                                         p_check boolean)
     RETURNS TABLE (id bigint, duplicate boolean, state text)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -255,7 +270,7 @@ BEGIN
         EXECUTE format('SELECT %s($1, $2, $3, $4, $5, $6)', v_queue.hooks->>'check')
             USING p_queue, v_ids, p_keys, p_groups, p_payloads, p_headers;
     END IF;
-    v_bytes := consign.check_messages(v_queue, p_payloads, p_keys, p_groups, p_headers, p_delay, p_delays, p_positions);
+    v_bytes := consign.check_messages(v_queue, p_payloads, p_keys, p_groups, p_headers, p_positions);
     IF num_nonnulls(VARIADIC p_keys) > 0 THEN
         -- Again if a key was forgotten after the insert had met it.
         LOOP
@@ -294,18 +309,18 @@ BEGIN
 
     v_ready := v_new;
     IF (v_queue.policy->>'ordered')::boolean AND p_groups IS NOT NULL THEN
-        v_ready := consign.become_heads(p_queue, v_new, v_ids, v_now, p_delay, p_delays, v_bytes);
+        v_ready := consign.become_heads(p_queue, v_new, v_ids, v_now, p_dues, v_bytes);
     END IF;
-    IF cardinality(v_ready) > 0 AND p_delays IS NULL THEN
+    IF cardinality(v_ready) > 0 AND p_dues IS NULL THEN
         v_zeros := array_fill(0, ARRAY[cardinality(v_ready)]);
-        PERFORM consign.make_ready(p_queue, v_now + p_delay, v_ready, v_zeros, v_zeros, false, v_bytes);
+        PERFORM consign.make_ready(p_queue, v_now, v_ready, v_zeros, v_zeros, false, v_bytes);
     ELSIF cardinality(v_ready) > 0 THEN
-        -- One batch per delay, in order of first appearance.
-        PERFORM consign.make_ready(p_queue, v_now + batch.delay, batch.ids, array_fill(0, ARRAY[cardinality(batch.ids)]),
+        -- One batch per time, in order of first appearance.
+        PERFORM consign.make_ready(p_queue, batch.due_at, batch.ids, array_fill(0, ARRAY[cardinality(batch.ids)]),
                                    array_fill(0, ARRAY[cardinality(batch.ids)]), false, v_bytes)
-            FROM (SELECT m.delay, array_agg(m.id ORDER BY m.id) AS ids
-                      FROM unnest(v_ids, p_delays) AS m (id, delay) WHERE m.id = ANY (v_ready)
-                      GROUP BY m.delay ORDER BY min(m.id)) batch;
+            FROM (SELECT coalesce(m.due_at, v_now) AS due_at, array_agg(m.id ORDER BY m.id) AS ids
+                      FROM unnest(v_ids, p_dues) AS m (id, due_at) WHERE m.id = ANY (v_ready)
+                      GROUP BY 1 ORDER BY min(m.id)) batch;
     END IF;
     IF v_queue.hooks ? 'enqueued' AND cardinality(v_new) > 0 THEN
         EXECUTE format('SELECT %s($1, $2)', v_queue.hooks->>'enqueued') USING p_queue, v_new;
@@ -324,7 +339,7 @@ BEGIN
         PERFORM consign.require_current_ranges(v_holders);
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION consign.enqueue_numbered(text, bigint[], jsonb[], text[], text[], jsonb[], interval, interval[], int[], bigint[], boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.enqueue_numbered(text, bigint[], jsonb[], text[], text[], jsonb[], timestamptz[], int[], bigint[], boolean) FROM PUBLIC;
 
 -- Inserts a message with its key, which must be free. For apps that place the message themselves.
 CREATE FUNCTION consign.insert_message(p_message consign.message) RETURNS void
@@ -346,19 +361,19 @@ CREATE FUNCTION consign.require_same_length(p_payloads jsonb[], VARIADIC p_lengt
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM unnest(p_lengths) n WHERE n <> coalesce(cardinality(p_payloads), 0)) THEN
-        RAISE EXCEPTION 'messages: keys, groups, headers, queues and delays must be NULL or as many as the payloads'
+        RAISE EXCEPTION 'messages: keys, groups, headers, queues, delays and times must be NULL or as many as the payloads'
             USING ERRCODE = 'CN006';
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.require_same_length(jsonb[], int[]) FROM PUBLIC;
 
--- Enqueues many messages of one queue: all or none, in the order given.
+-- Enqueues many messages of one queue: all or none, in the order given; due after p_delay, or at p_at.
 --
 -- A repeated key with the same payload and group returns the first message and writes nothing; with another payload or
 -- group it is an error (CN002).
 CREATE FUNCTION consign.enqueue_many(p_queue text, p_payloads jsonb[], p_keys text[] DEFAULT NULL,
                                      p_groups text[] DEFAULT NULL, p_headers jsonb[] DEFAULT NULL,
-                                     p_delay interval DEFAULT '0')
+                                     p_delay interval DEFAULT '0', p_at timestamptz DEFAULT NULL)
     RETURNS TABLE (id bigint, duplicate boolean, state text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
@@ -367,19 +382,24 @@ CREATE FUNCTION consign.enqueue_many(p_queue text, p_payloads jsonb[], p_keys te
 BEGIN
     PERFORM consign.require_same_length(p_payloads, cardinality(p_keys), cardinality(p_groups), cardinality(p_headers));
     RETURN QUERY SELECT * FROM consign.enqueue_numbered(
-        p_queue, NULL, p_payloads, p_keys, p_groups, p_headers, p_delay, NULL, NULL, NULL, true);
+        p_queue, NULL, p_payloads, p_keys, p_groups, p_headers,
+        -- Nothing is called for a message that is due at once.
+        CASE WHEN p_delay = '0' AND p_at IS NULL THEN NULL
+             ELSE array_fill(consign.due_time(consign.clock(), p_delay, p_at, 0), ARRAY[coalesce(cardinality(p_payloads), 0)]) END,
+        NULL, NULL, true);
 END $$;
-REVOKE ALL ON FUNCTION consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval, timestamptz) FROM PUBLIC;
 
--- Enqueues messages of several queues and delays: all or none, in the order given.
+-- Enqueues messages of several queues and times: all or none, in the order given. NULL in p_ats: after the delay.
 CREATE FUNCTION consign.enqueue_mixed(p_queues text[], p_payloads jsonb[], p_keys text[], p_groups text[],
-                                      p_headers jsonb[], p_delays interval[])
+                                      p_headers jsonb[], p_delays interval[], p_ats timestamptz[] DEFAULT NULL)
     RETURNS TABLE (id bigint, duplicate boolean, state text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     SET plan_cache_mode = force_generic_plan
     AS $$
 DECLARE
+    v_now       timestamptz := consign.clock();
     v_ids       bigint[];
     v_batch     record;
     v_answer    record;
@@ -389,7 +409,7 @@ DECLARE
     v_states    text[] := '{}';
 BEGIN
     PERFORM consign.require_same_length(p_payloads, coalesce(cardinality(p_queues), -1), coalesce(cardinality(p_delays), -1),
-                                        cardinality(p_keys), cardinality(p_groups), cardinality(p_headers));
+                                        cardinality(p_keys), cardinality(p_groups), cardinality(p_headers), cardinality(p_ats));
     PERFORM consign.known_queue(u) FROM (SELECT DISTINCT u FROM unnest(p_queues) u) queues;
     v_ids := consign.reserve_ids(cardinality(p_payloads));
     -- Queues are not enqueued in the order of the messages, but the error names the first conflict by that order. A queue
@@ -408,19 +428,20 @@ BEGIN
                   ORDER BY m.ord LIMIT 1) c;
     -- One call for each queue, in one order everywhere, or two producers could wait for each other.
     FOR v_batch IN
-        SELECT m.queue, array_agg(m.delay ORDER BY m.ord) AS delays, array_agg(m.ord ORDER BY m.ord) AS places,
+        SELECT m.queue, array_agg(m.due_at ORDER BY m.ord) AS dues, array_agg(m.ord ORDER BY m.ord) AS places,
                array_agg(m.id ORDER BY m.ord) AS ids, array_agg(m.payload ORDER BY m.ord) AS payloads,
                array_agg(m.key ORDER BY m.ord) AS keys, array_agg(m."group" ORDER BY m.ord) AS groups,
                array_agg(m.headers ORDER BY m.ord) AS headers
-            FROM unnest(v_ids, p_queues, p_payloads, p_keys, p_groups, p_headers, p_delays)
-                WITH ORDINALITY AS m (id, queue, payload, key, "group", headers, delay, ord)
+            FROM (SELECT u.*, consign.due_time(v_now, u.delay, u.at, u.ord::int - 1) AS due_at
+                      FROM unnest(v_ids, p_queues, p_payloads, p_keys, p_groups, p_headers, p_delays, p_ats)
+                          WITH ORDINALITY AS u (id, queue, payload, key, "group", headers, delay, at, ord)) m
             GROUP BY m.queue ORDER BY m.queue
     LOOP
         FOR v_answer IN
             SELECT a.id, a.duplicate, a.state, v_batch.places[a.ord] AS place
                 FROM consign.enqueue_numbered(
                     v_batch.queue, v_batch.ids, v_batch.payloads, v_batch.keys, v_batch.groups, v_batch.headers,
-                    NULL, v_batch.delays, v_batch.places::int[], v_ids, true) WITH ORDINALITY AS a (id, duplicate, state, ord)
+                    v_batch.dues, v_batch.places::int[], v_ids, true) WITH ORDINALITY AS a (id, duplicate, state, ord)
         LOOP
             v_made := v_made || v_answer.id;
             v_positions := v_positions || v_answer.place::int;
@@ -431,13 +452,14 @@ BEGIN
     RETURN QUERY SELECT a.id, a.duplicate, a.state
         FROM unnest(v_made, v_positions, v_duplicate, v_states) AS a (id, place, duplicate, state) ORDER BY a.place;
 END $$;
-REVOKE ALL ON FUNCTION consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[], timestamptz[]) FROM PUBLIC;
 
--- Enqueues one message and returns its id.
+-- Enqueues one message, due after p_delay or at p_at, and returns its id.
 CREATE FUNCTION consign.enqueue(p_queue text, p_payload jsonb, p_key text DEFAULT NULL, p_group text DEFAULT NULL,
-                                p_headers jsonb DEFAULT '{}', p_delay interval DEFAULT '0') RETURNS bigint
+                                p_headers jsonb DEFAULT '{}', p_delay interval DEFAULT '0', p_at timestamptz DEFAULT NULL)
+    RETURNS bigint
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
-    SELECT id FROM consign.enqueue_many(p_queue, ARRAY[p_payload], ARRAY[p_key], ARRAY[p_group], ARRAY[p_headers], p_delay)
+    SELECT id FROM consign.enqueue_many(p_queue, ARRAY[p_payload], ARRAY[p_key], ARRAY[p_group], ARRAY[p_headers], p_delay, p_at)
     $$;
-REVOKE ALL ON FUNCTION consign.enqueue(text, jsonb, text, text, jsonb, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.enqueue(text, jsonb, text, text, jsonb, interval, timestamptz) FROM PUBLIC;

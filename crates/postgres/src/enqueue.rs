@@ -1,9 +1,17 @@
 //! Enqueueing, in the caller's transaction or in one of its own: one statement either way.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use consign_kernel::{MessageId, NewMessage, Produce, QueuePolicy, Receipt, Result};
+use consign_kernel::{Due, MessageId, NewMessage, Produce, QueuePolicy, Receipt, Result};
+use jiff::Timestamp;
+use jiff_sqlx::ToSqlx;
 use serde_json::{Map, Value};
-use sqlx::{PgConnection, postgres::PgRow, types::Json};
+use sqlx::{
+    PgConnection,
+    postgres::{PgRow, types::PgInterval},
+    types::Json,
+};
 
 use crate::{PostgresStore, error::store_error, rows, store::Statement};
 
@@ -47,7 +55,7 @@ impl Produce for PostgresStore {
         }
         let enqueued = answers(&self.fetch("enqueue", statement).await?, messages)?;
         for message in messages {
-            self.wakes.notify(&message.queue, message.delay.is_zero());
+            self.wakes.notify(&message.queue, message.due == Due::NOW);
         }
         Ok(enqueued)
     }
@@ -96,24 +104,42 @@ fn statement(messages: &[NewMessage]) -> Result<Option<Statement<'_>>> {
     };
     let uniform = messages
         .iter()
-        .all(|m| (&m.queue, m.delay) == (&first.queue, first.delay));
+        .all(|m| (&m.queue, m.due) == (&first.queue, first.due));
     Ok(Some(if uniform {
-        let sql = "SELECT id, duplicate, state FROM consign.enqueue_many($1, $2, $3, $4, $5, $6)";
+        let sql =
+            "SELECT id, duplicate, state FROM consign.enqueue_many($1, $2, $3, $4, $5, $6, $7)";
         let statement = sqlx::query(sql).bind(first.queue.as_str());
-        bind_contents(statement, messages).bind(rows::interval(first.delay))
+        let (delay, at) = due(first);
+        bind_contents(statement, messages).bind(delay).bind(at)
     } else {
-        let sql = "SELECT id, duplicate, state FROM consign.enqueue_mixed($1, $2, $3, $4, $5, $6)";
+        let sql =
+            "SELECT id, duplicate, state FROM consign.enqueue_mixed($1, $2, $3, $4, $5, $6, $7)";
         let queues: Vec<&str> = messages.iter().map(|m| m.queue.as_str()).collect();
-        let delays: Vec<_> = messages.iter().map(|m| rows::interval(m.delay)).collect();
-        bind_contents(sqlx::query(sql).bind(queues), messages).bind(delays)
+        let (delays, ats): (Vec<_>, Vec<_>) = messages.iter().map(due).unzip();
+        bind_contents(sqlx::query(sql).bind(queues), messages)
+            .bind(delays)
+            .bind(unless_empty(ats))
     }))
+}
+
+fn unless_empty<T>(values: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
+    values.iter().any(Option::is_some).then_some(values)
+}
+
+/// The delay of a message, or the time when it is due.
+fn due(message: &NewMessage) -> (PgInterval, Option<jiff_sqlx::Timestamp>) {
+    match message.due {
+        Due::In(delay) => (rows::interval(delay), None),
+        // Before what PostgreSQL can keep is as long past as any other time.
+        Due::At(at) => {
+            let at = at.max(Timestamp::UNIX_EPOCH);
+            (rows::interval(Duration::ZERO), Some(at.to_sqlx()))
+        }
+    }
 }
 
 /// Payloads, keys, groups and headers; unused columns are NULL.
 fn bind_contents<'m>(statement: Statement<'m>, messages: &'m [NewMessage]) -> Statement<'m> {
-    fn unless_empty<T>(values: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
-        values.iter().any(Option::is_some).then_some(values)
-    }
     fn headers(message: &NewMessage) -> Option<Json<&Map<String, Value>>> {
         (!message.headers.is_empty()).then_some(Json(&message.headers))
     }

@@ -20,6 +20,7 @@ pub mod sqlstate {
     pub const QUEUE_NOT_EMPTY: &str = "CN007";
     pub const UNKNOWN_REDRIVE: &str = "CN008";
     pub const UNKNOWN_LEASE: &str = "CN012";
+    pub const UNKNOWN_SCHEDULE: &str = "CN014";
     /// The server ended a statement, as a rule because it took too long.
     pub const CANCELED: &str = "57014";
     /// A lock could not be had in time.
@@ -150,6 +151,9 @@ fn call_error(error: &PgDatabaseError) -> Option<Error> {
         sqlstate::QUEUE_NOT_EMPTY => Some(Error::QueueNotEmpty { queue: queue()? }),
         sqlstate::UNKNOWN_REDRIVE => Some(Error::UnknownRedrive {
             id: RedriveId(detail["id"].as_i64()?),
+        }),
+        sqlstate::UNKNOWN_SCHEDULE => Some(Error::UnknownSchedule {
+            name: text("name").parse().ok()?,
         }),
         sqlstate::UNKNOWN_LEASE => Some(Error::UnknownLease {
             prefix: text("prefix"),

@@ -21,6 +21,7 @@ mod redrive;
 mod retention;
 #[doc(hidden)]
 pub mod rows;
+mod schedule;
 mod settle;
 mod store;
 mod wait;

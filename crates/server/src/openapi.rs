@@ -23,10 +23,10 @@ use crate::{
     },
     routes::{
         Endpoint, Errors, Routes, about, audit, claims, enqueue, erase, health, leases, messages,
-        queues, redrives,
+        queues, redrives, schedules,
     },
     state::AppState,
-    wire::shapes,
+    wire::{schedules::SchedulePreview, shapes},
 };
 
 /// What any guarded route may answer with.
@@ -88,15 +88,18 @@ const JSON: &str = "application/json";
         leases::list, leases::renew, leases::begin, leases::settle, leases::release,
         leases::end,
         redrives::start, redrives::list, redrives::show, redrives::stop, redrives::resume,
+        schedules::list, schedules::show, schedules::put, schedules::remove, schedules::pause,
+        schedules::resume, schedules::run,
         audit::list,
     ),
-    components(schemas(shapes::Problem)),
+    components(schemas(shapes::Problem, SchedulePreview)),
     tags(
         (name = "enqueue", description = "For producers"),
         (name = "messages", description = "Where messages are, and why"),
         (name = "queues", description = "Queues and their policies"),
         (name = "operate", description = "Moving messages by hand, and the record of it"),
         (name = "redrives", description = "Requeueing dead messages by filter"),
+        (name = "schedules", description = "Messages that are enqueued again and again"),
         (name = "work", description = "For workers that cannot reach the database"),
         (name = "health", description = "Probes and metrics"),
         (name = "about", description = "The API itself"),

@@ -234,6 +234,12 @@ impl From<Error> for Problem {
                 ),
                 ..problem
             },
+            Error::UnknownSchedule { name } => Self {
+                detail: format!(
+                    "schedule {name} does not exist; GET /v1/schedules lists existing ones"
+                ),
+                ..problem
+            },
             Error::KeyConflict { queue, key, id } => problem
                 .with("queue", queue.as_str())
                 .with("key", key)

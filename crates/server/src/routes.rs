@@ -39,6 +39,7 @@ pub(crate) mod leases;
 pub(crate) mod messages;
 pub(crate) mod queues;
 pub(crate) mod redrives;
+pub(crate) mod schedules;
 
 /// One route, as far as the documentation is concerned.
 #[derive(Clone, Debug)]
@@ -159,6 +160,7 @@ impl Routes {
         routes.enqueueing();
         routes.reading();
         routes.operating();
+        routes.scheduling();
         routes.working();
         routes.dashboard();
         for extension in server.extensions.iter() {
@@ -222,6 +224,10 @@ impl Routes {
         self.add(GET, "/v1/leases", read, QUERY, leases::list);
         self.add(GET, "/v1/redrives", read, QUERY, redrives::list);
         self.add(GET, "/v1/redrives/{id}", read, REDRIVE, redrives::show);
+        const SCHEDULE: &[&Meaning] = &[codes::UNKNOWN_SCHEDULE];
+        self.add(GET, "/v1/schedules", read, QUERY, schedules::list);
+        let schedule = "/v1/schedules/{name}";
+        self.add(GET, schedule, read, SCHEDULE, schedules::show);
         self.add(GET, "/v1/audit", read, QUERY, audit::list);
         self.add(GET, "/v1/worker", read, &[], health::worker);
     }
@@ -297,6 +303,32 @@ impl Routes {
         );
         let resume = "/v1/redrives/{id}/resume";
         self.add(POST, resume, operate, REDRIVE, redrives::resume);
+    }
+
+    fn scheduling(&mut self) {
+        use schedules::{pause, put, remove, resume, run};
+        const PUT_SCHEDULE: &[&Meaning] = &[
+            codes::REASON_REQUIRED,
+            codes::UNKNOWN_QUEUE,
+            codes::PAYLOAD_TOO_LARGE,
+            codes::APP_NOT_ENABLED,
+        ];
+        const SCHEDULE: &[&Meaning] = &[codes::REASON_REQUIRED, codes::UNKNOWN_SCHEDULE];
+        const RUN: &[&Meaning] = &[
+            codes::REASON_REQUIRED,
+            codes::UNKNOWN_SCHEDULE,
+            codes::PAYLOAD_TOO_LARGE,
+            codes::APP_NOT_ENABLED,
+        ];
+        let operate = Access::OPERATE;
+        self.add(PUT, "/v1/schedules/{name}", operate, PUT_SCHEDULE, put);
+        let path = "/v1/schedules/{name}/remove";
+        self.add(POST, path, operate, SCHEDULE, remove);
+        let path = "/v1/schedules/{name}/pause";
+        self.add(POST, path, operate, SCHEDULE, pause);
+        let path = "/v1/schedules/{name}/resume";
+        self.add(POST, path, operate, SCHEDULE, resume);
+        self.add(POST, "/v1/schedules/{name}/run", operate, RUN, run);
     }
 
     fn working(&mut self) {

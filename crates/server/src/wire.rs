@@ -11,5 +11,6 @@ pub(crate) mod messages;
 pub(crate) mod operate;
 pub(crate) mod queues;
 pub(crate) mod redrives;
+pub(crate) mod schedules;
 pub(crate) mod shapes;
 pub(crate) mod worker;

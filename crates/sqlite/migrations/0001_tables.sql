@@ -181,6 +181,30 @@ CREATE TABLE redrive (
 ) STRICT;
 CREATE INDEX redrive_running ON redrive (id) WHERE state = 'running';
 
+-- A schedule enqueues a message at every tick of its expression. next_at: the first tick that was not taken; the process
+-- that takes it computes the one after it. See the trait `Schedules` of consign-kernel.
+CREATE TABLE schedule (
+    name            TEXT PRIMARY KEY,
+    queue           TEXT NOT NULL,
+    cron            TEXT NOT NULL,
+    time_zone       TEXT NOT NULL,
+    payload         TEXT NOT NULL,
+    headers         TEXT NOT NULL,
+    "group"         TEXT,
+    missed          TEXT NOT NULL CHECK (missed IN ('skip', 'once', 'all')),
+    missed_max      INTEGER NOT NULL CHECK (missed_max BETWEEN 1 AND 1000),
+    created_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    paused_at       INTEGER,
+    next_at         INTEGER NOT NULL,
+    last_tick       INTEGER,
+    last_at         INTEGER,
+    last_message_id INTEGER,
+    ticks           INTEGER NOT NULL,
+    dropped         INTEGER NOT NULL
+) STRICT;
+CREATE INDEX schedule_next ON schedule (next_at, name) WHERE paused_at IS NULL;
+
 -- Heartbeats and queue stats are kept for a day, for the dashboard; no delivery depends on them.
 CREATE TABLE process (
     name       TEXT PRIMARY KEY,

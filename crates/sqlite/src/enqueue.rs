@@ -16,7 +16,7 @@ use crate::{
     groups::{GroupMessage, NewBatch},
     job::{Work, arguments},
     queues::{policies_of, unknown_queue},
-    rows::{self, Entry, later},
+    rows::{self, Entry},
     sql,
     store::write_unopened,
 };
@@ -94,6 +94,7 @@ impl Work<'_> {
                 return Err(unknown_queue(self.connection, &message.queue).await);
             };
             message.validate(index, policy)?;
+            message.due.validate_at(index, self.now)?;
         }
         let stored = self.stored_keys(messages).await?;
         let duplicates = duplicates(messages, |queue, key| {
@@ -208,7 +209,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Puts new messages into batches, one per queue and delay, or lets them wait.
+    /// Puts new messages into batches, one per queue and due time, or lets them wait.
     /// Returns which of the messages wait.
     async fn place(
         &mut self,
@@ -230,7 +231,7 @@ impl Work<'_> {
                     queue: &message.queue,
                     group,
                     entry: *entry,
-                    due_at: later(self.now, message.delay),
+                    due_at: message.due.time(self.now),
                 });
             }
         }
@@ -241,16 +242,15 @@ impl Work<'_> {
         let ready = fresh
             .into_iter()
             .filter(|(_, entry)| !waiting.contains(&entry.id));
-        let batches = batches(ready);
+        let batches = batches(self.now, ready);
         for ((queue, _), _) in &batches {
             self.wake(queue, &policies[*queue]);
         }
-        let now = self.now;
         let batches: Vec<NewBatch<'_>> = batches
             .iter()
-            .map(|((queue, delay), entries)| NewBatch {
+            .map(|((queue, due_at), entries)| NewBatch {
                 queue,
-                due_at: later(now, *delay),
+                due_at: *due_at,
                 entries,
                 isolated: false,
             })

@@ -22,6 +22,7 @@ mod resolve;
 mod retain;
 #[doc(hidden)]
 pub mod rows;
+mod schedule;
 mod settle;
 mod store;
 mod wait;

@@ -258,6 +258,7 @@ fn kill_before_commit(attempted: &str) {
     if cfg!(debug_assertions) {
         match attempted {
             "settle" => kill_at("settle_before_commit"),
+            "tick" => kill_at("tick_before_commit"),
             "step a redrive" => kill_at("redrive_before_commit"),
             _ => {}
         }

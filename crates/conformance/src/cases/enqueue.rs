@@ -1,6 +1,9 @@
 //! Enqueueing: all messages or none, one message per key (G1, G2, G8).
 
+use std::time::Duration;
+
 use consign_kernel::{Error, MessageId, NewMessage, Payload, Report, State, StateKind};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
@@ -308,6 +311,48 @@ pub(crate) async fn a_delayed_message_rests_until_its_time(harness: &dyn Harness
     assert_eq!(counts.oldest_due_at, Some(due_at));
     let lease = stage.claim(1).await;
     assert_eq!(ids(&lease), [id], "due exactly now is due");
+}
+
+pub(crate) async fn a_message_rests_until_its_absolute_time(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let at = after(stage.now().await, s(3_600));
+    let in_call = [stage.message(0).with_at(at), stage.message(1)];
+    let made = stage.enqueue_all(&in_call).await;
+    let alone = stage.enqueue_all(&[stage.message(2).with_at(at)]).await[0];
+    for id in [made[0], alone] {
+        assert_eq!(stage.state(id).await, State::Ready { due_at: at });
+    }
+    assert_eq!(ids(&stage.claim(10).await), [made[1]]);
+    // The clock decides, wherever it was when the message was enqueued.
+    harness.advance(SignedDuration::from_secs(-60)).await;
+    stage.advance(s(3_659)).await;
+    stage.claim_nothing("a second is left").await;
+    stage.advance(s(1)).await;
+    assert_eq!(ids(&stage.claim(10).await), [made[0], alone]);
+}
+
+pub(crate) async fn a_time_in_the_past_is_due_now_and_overtakes_nothing(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let now = stage.now().await;
+    let first = stage.enqueue_one().await;
+    let a_minute_ago = now - SignedDuration::from_secs(60);
+    let long_ago = [Timestamp::MIN, Timestamp::UNIX_EPOCH, a_minute_ago, now];
+    let past = long_ago.map(|at| stage.message(1).with_at(at));
+    let made = stage.enqueue_all(&past).await;
+    assert_eq!(stage.state(made[0]).await, State::Ready { due_at: now });
+    let mixed = stage
+        .enqueue_all(&[stage.message(2), stage.message(3).with_at(long_ago[2])])
+        .await;
+    let order: Vec<MessageId> = [vec![first], made, mixed].concat();
+    assert_eq!(ids(&stage.claim(10).await), order, "as they were enqueued");
+}
+
+pub(crate) async fn a_time_is_kept_to_the_microsecond(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let at = after(stage.now().await, Duration::from_nanos(5_000_001_999));
+    let id = stage.enqueue_all(&[stage.message(0).with_at(at)]).await[0];
+    let due_at = after(stage.now().await, Duration::from_micros(5_000_001));
+    assert_eq!(stage.state(id).await, State::Ready { due_at });
 }
 
 pub(crate) async fn delays_in_one_call_make_separate_batches(harness: &dyn Harness) {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    CODE_BYTES_MAX, DETAIL_BYTES_MAX, Error, HEADERS_BYTES_MAX, KEY_BYTES_MAX, NewMessage, Outcome,
-    PAYLOAD_DEPTH_MAX, QueuePolicy, Report, SettleAnswer,
+    AT_MAX, CODE_BYTES_MAX, DETAIL_BYTES_MAX, Error, HEADERS_BYTES_MAX, KEY_BYTES_MAX, NewMessage,
+    Outcome, PAYLOAD_DEPTH_MAX, QueuePolicy, Report, SettleAnswer,
 };
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
@@ -136,6 +137,20 @@ pub(crate) async fn a_delay_has_an_end(harness: &dyn Harness) {
     stage
         .enqueue_all(&[stage.message(0).with_delay(year)])
         .await;
+    assert_eq!(stage.counts().await.scheduled, 1);
+}
+
+pub(crate) async fn a_time_is_at_most_ten_years_ahead(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let last = stage.now().await + SignedDuration::try_from(AT_MAX).expect("ten years fit");
+    for at in [last + SignedDuration::from_micros(1), Timestamp::MAX] {
+        refuses(&stage, stage.message(0).with_at(at), "at").await;
+        let mixed = [stage.message(0), stage.message(1).with_at(at)];
+        let refused = refused(stage.try_enqueue(&mixed).await, "invalid_input");
+        let text = refused.to_string();
+        assert!(text.starts_with("message 1: at: is "), "{text}");
+    }
+    stage.enqueue_all(&[stage.message(0).with_at(last)]).await;
     assert_eq!(stage.counts().await.scheduled, 1);
 }
 

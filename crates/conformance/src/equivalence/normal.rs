@@ -10,7 +10,8 @@ use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadCause, DeadLetter, Erasure,
     ErasureResult, Expiry, Explanation, Fence, Finding, LastAttempt, LateResult, Lease, LeaseView,
     Message, MessageId, MessageSummary, MoveResult, Page, Queue, QueueHistory, Receipt,
-    RecordedOutcome, Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer, State, Token, codes,
+    RecordedOutcome, Redrive, ReleaseAnswer, RenewAnswer, Schedule, SettleAnswer, State,
+    TICK_HEADER, Token, codes,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -133,11 +134,25 @@ normal_structs! {
     LateResult { message_id, token, fence, at }
     Lease { token, fence, claimed_at, expires_at, messages }
     MessageSummary { id, created_at }
-    Message { id, created_at }
     MoveResult { id }
     QueueHistory { oldest_id, oldest_at }
     RecordedOutcome { id, next_due_at }
     Redrive { cursor, started_at, updated_at, finished_at }
+    Schedule { created_at, updated_at, paused_at, next_at, last_tick, last_at, last_message_id }
+}
+
+impl Normal for Message {
+    fn normal(mut self, names: &Names) -> Self {
+        if let Some(tick) = self.headers.get_mut(TICK_HEADER) {
+            let at: Timestamp = tick.as_str().expect("a text").parse().expect("a time");
+            *tick = at.normal(names).to_string().into();
+        }
+        Self {
+            id: self.id.normal(names),
+            created_at: self.created_at.normal(names),
+            ..self
+        }
+    }
 }
 
 impl Normal for Erasure {

@@ -85,6 +85,22 @@ pub(super) enum Op {
     /// By number, which is the same in all stores.
     StopRedrive(i64),
     ResumeRedrive(i64),
+    PutSchedule {
+        name: u8,
+        queue: usize,
+        group: Option<u8>,
+        /// Its next tick, in seconds from now.
+        next_s: i64,
+        cron: &'static str,
+    },
+    /// The next tick of the schedule that is due first.
+    Tick,
+    PauseSchedule {
+        name: u8,
+        paused: bool,
+    },
+    RunSchedule(u8),
+    RemoveSchedule(u8),
     /// Lets everything leave that is past its time, or that may while the database is too large.
     Leave {
         by_size: bool,
@@ -153,6 +169,8 @@ pub(super) struct Draft {
     /// Its correlation id.
     pub(super) case: Option<u8>,
     pub(super) delay_s: u64,
+    /// Due at this second after the start of the run instead.
+    pub(super) at_s: Option<i64>,
 }
 
 /// Which lease: 0 is the newest, 1 the one before; most often a recent one.
@@ -315,9 +333,10 @@ fn draft() -> impl Strategy<Value = Draft> {
     // A payload follows from its key but for a few, which conflict.
     let payload = prop_oneof![9 => Just(0_u8), 1 => Just(1)];
     let delay_s = prop_oneof![4 => Just(0_u64), 1 => Just(2), 1 => Just(7)];
+    let at_s = option::weighted(0.1, -5..60_i64);
     let case = option::weighted(0.3, 0..3_u8);
-    let draft = (queue(), key, group, payload, case, delay_s);
-    draft.prop_map(|(queue, key, group, payload, case, delay_s)| {
+    let draft = (queue(), key, group, payload, case, delay_s, at_s);
+    draft.prop_map(|(queue, key, group, payload, case, delay_s, at_s)| {
         // A key belongs to one group, or nearly every repeat would conflict.
         let group = key.map_or(group, |key| Some(key % 3));
         Draft {
@@ -327,6 +346,7 @@ fn draft() -> impl Strategy<Value = Draft> {
             payload,
             case,
             delay_s,
+            at_s,
         }
     })
 }
@@ -449,8 +469,27 @@ fn operate() -> impl Strategy<Value = Op> {
         limit,
     });
     let step = select(vec![1_u32, 2, 2, 100, 0]);
+    let name = || 0..2_u8;
+    let crons = select(vec!["* * * * *", "* * * * *", "0 * * * *"]);
+    let group = option::of(0..3_u8);
+    let put_schedule = (name(), queue(), group, -1..4_i64, crons);
+    let put_schedule =
+        put_schedule.prop_map(|(name, queue, group, next_s, cron)| Op::PutSchedule {
+            name,
+            queue,
+            group,
+            next_s,
+            cron,
+        });
+    let pause = (name(), any::<bool>());
+    let pause = pause.prop_map(|(name, paused)| Op::PauseSchedule { name, paused });
     prop_oneof![
         1 => start,
+        2 => put_schedule,
+        6 => Just(Op::Tick),
+        1 => pause,
+        1 => name().prop_map(Op::RunSchedule),
+        1 => prop::bool::weighted(0.3).prop_map(|b| Op::RemoveSchedule(b.into())),
         4 => step.prop_map(|limit| Op::StepRedrive { limit }),
         1 => (1..4_i64).prop_map(Op::StopRedrive),
         1 => (1..4_i64).prop_map(Op::ResumeRedrive),

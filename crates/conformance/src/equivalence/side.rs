@@ -3,8 +3,9 @@
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
 use consign_kernel::{
-    By, CORRELATION_ID, Claim, DepartureCause, ErasureTarget, Error, Filter, Lease, MessageId,
-    NewMessage, Receipt, RedriveId, RedrivePlan, Report, Result, StateKind, Store, Token,
+    By, CORRELATION_ID, Claim, DepartureCause, Due, ErasureTarget, Error, Filter, Lease, MessageId,
+    NewMessage, Receipt, RedriveId, RedrivePlan, Report, Result, Schedule, ScheduleName,
+    SchedulePlan, StateKind, Store, Tick, TickPlan, Token,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -32,6 +33,81 @@ fn by() -> By {
 }
 
 impl Side {
+    /// What operators and processes do about schedules.
+    async fn schedule(&mut self, op: &Op) -> String {
+        let store = Arc::clone(&self.store);
+        match op {
+            Op::PutSchedule {
+                name,
+                queue,
+                group,
+                next_s,
+                cron,
+            } => {
+                let queue = queues()[*queue].0.clone();
+                let plan = SchedulePlan {
+                    group: group.map(|group| format!("group-{group}")),
+                    ..SchedulePlan::new(queue, *cron, json!({ "scheduled": name }))
+                };
+                // A tick is a whole second.
+                let now = self.harness.now().await.as_second();
+                let next_at = Timestamp::from_second(now + next_s).expect("in the calendar");
+                let name = schedule(*name);
+                self.render(store.put_schedule(&name, &plan, next_at, &by()).await)
+            }
+            Op::Tick => self.tick().await,
+            Op::PauseSchedule { name, paused } => {
+                let name = schedule(*name);
+                let changed = if *paused {
+                    store.pause_schedule(&name, &by()).await
+                } else {
+                    store.resume_schedule(&name, &by()).await
+                };
+                self.render(changed)
+            }
+            Op::RunSchedule(name) => {
+                let ran = store.run_schedule(&schedule(*name), &by()).await;
+                if let Ok(ran) = &ran {
+                    self.enqueued(ran);
+                }
+                self.render(ran)
+            }
+            Op::RemoveSchedule(name) => {
+                self.render(store.remove_schedule(&schedule(*name), &by()).await)
+            }
+            op => unreachable!("not about schedules: {op:?}"),
+        }
+    }
+
+    /// Takes the tick that is due first, if one is.
+    async fn tick(&mut self) -> String {
+        let store = Arc::clone(&self.store);
+        let upcoming = store.upcoming(None, 1).await.expect("upcoming answers");
+        let Some(from) = upcoming.ticks.into_iter().next() else {
+            return "no schedule".to_owned();
+        };
+        let at = from.at;
+        let plan = TickPlan {
+            ticks: vec![Tick { at, missed: 0 }],
+            missed: 0,
+            dropped: 0,
+            next_at: at + SignedDuration::from_secs(3),
+            from,
+        };
+        let ticked = store.tick(&plan).await;
+        if let Ok(Some(schedule)) = &ticked {
+            self.enqueued(schedule);
+        }
+        self.render(ticked)
+    }
+
+    /// Remembers the message of a schedule.
+    fn enqueued(&mut self, schedule: &Schedule) {
+        let id = schedule.last_message_id.expect("it has enqueued a message");
+        self.names.add_message(id);
+        self.messages.push(id);
+    }
+
     /// A fresh store with the three queues.
     pub(super) async fn fresh(factory: &dyn Factory) -> Self {
         let harness = factory.fresh().await;
@@ -58,7 +134,9 @@ impl Side {
         let store = self.store.clone();
         match op {
             Op::Enqueue(drafts) => {
-                let messages: Vec<NewMessage> = drafts.iter().map(message).collect();
+                let start = self.names.start;
+                let messages = drafts.iter().map(|draft| message(draft, start));
+                let messages: Vec<NewMessage> = messages.collect();
                 self.enqueue(&messages).await
             }
             Op::EnqueueMany { queue, count } => {
@@ -146,7 +224,7 @@ impl Side {
         }
     }
 
-    async fn operate_or_read(&self, op: &Op) -> String {
+    async fn operate_or_read(&mut self, op: &Op) -> String {
         let store = &self.store;
         match op {
             Op::Pause { queue } => self.render(store.pause(&queues()[*queue].0, &by()).await),
@@ -176,6 +254,11 @@ impl Side {
                 };
                 self.render(store.start_redrive(&plan, &by()).await)
             }
+            Op::PutSchedule { .. }
+            | Op::Tick
+            | Op::PauseSchedule { .. }
+            | Op::RunSchedule(_)
+            | Op::RemoveSchedule(_) => self.schedule(op).await,
             Op::StepRedrive { limit } => self.render(store.step_redrive(*limit).await),
             Op::StopRedrive(id) => self.render(store.stop_redrive(RedriveId(*id), &by()).await),
             Op::ResumeRedrive(id) => self.render(store.resume_redrive(RedriveId(*id), &by()).await),
@@ -429,19 +512,28 @@ impl Side {
     }
 }
 
+fn schedule(name: u8) -> ScheduleName {
+    format!("schedule-{name}")
+        .parse()
+        .expect("a name of a schedule")
+}
+
 /// A token no store gives out.
 fn unknown_token() -> Token {
     Token(Uuid::from_u64_pair(u64::MAX, 1))
 }
 
-fn message(draft: &Draft) -> NewMessage {
+fn message(draft: &Draft, start: Timestamp) -> NewMessage {
     let payload = json!({ "key": draft.key, "payload": draft.payload });
     let case = draft.case.into_iter();
     let case = case.map(|case| (CORRELATION_ID.to_owned(), format!("case-{case}").into()));
     NewMessage {
         key: draft.key.map(|key| format!("key-{key}")),
         group: draft.group.map(|group| format!("group-{group}")),
-        delay: s(draft.delay_s),
+        due: match draft.at_s {
+            Some(at) => Due::At(start + SignedDuration::from_secs(at)),
+            None => Due::In(s(draft.delay_s)),
+        },
         headers: case.collect(),
         ..NewMessage::new(queues()[draft.queue].0.clone(), payload)
     }

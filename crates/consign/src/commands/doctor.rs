@@ -4,7 +4,7 @@ mod files;
 mod growth;
 
 use clap::Args;
-use consign_kernel::{Finding, NOT_CHECKED};
+use consign_kernel::{Error, Finding, NOT_CHECKED};
 use serde_json::json;
 
 use crate::{
@@ -66,6 +66,12 @@ async fn examine(context: &Context, opened: &Database) -> Result<Vec<Finding>, F
     let mut findings = opened.store.doctor().await?;
     // What a damaged file holds is not to be relied on.
     if !findings.iter().any(|finding| finding.code == FILE) {
+        match consign_schedule::overdue(&*opened.store).await {
+            Ok(overdue) => findings.extend(overdue),
+            // Named above, with what else this login may not read.
+            Err(Error::Forbidden { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         let config = context.config(Flags::new())?;
         for app in config.apps() {
             app.doctor(&config, opened, &mut findings).await?;

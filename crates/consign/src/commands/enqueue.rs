@@ -8,18 +8,19 @@ use std::{
 };
 
 use clap::Args;
-use consign_kernel::{NewMessage, Payload, QueueName, Receipt};
+use consign_kernel::{Due, NewMessage, Payload, QueueName, Receipt};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
-    arguments::{duration, header},
+    arguments::{duration, header, time},
     context::Context,
     failure::{Exit, Failure},
 };
 
 const AFTER_HELP: &str = "\
 Without PAYLOAD, every line of standard input is a message:
-  {\"payload\": …, \"queue\"?, \"key\"?, \"group\"?, \"headers\"?, \"delay_ms\"?}
+  {\"payload\": …, \"queue\"?, \"key\"?, \"group\"?, \"headers\"?, \"delay_ms\"? or \"at\"?}
 Lines are enqueued 500 at a time; at a bad line it stops and prints its number and how many were enqueued.";
 
 /// Enqueue one message, or JSON lines from standard input.
@@ -40,6 +41,9 @@ pub(crate) struct Enqueue {
     /// Delay before the first attempt, such as 30s
     #[arg(long, requires = "payload", value_parser = duration, allow_hyphen_values = true, default_value = "0s")]
     delay: Duration,
+    /// The time of the first attempt instead, such as 2026-12-24T18:00:00+01:00; at once if it has passed
+    #[arg(long, requires = "payload", conflicts_with = "delay", value_parser = time)]
+    at: Option<Timestamp>,
     /// A header of the message; may be repeated
     #[arg(long = "header", value_name = "NAME=VALUE", requires = "payload", value_parser = header)]
     headers: Vec<(String, Value)>,
@@ -56,7 +60,7 @@ impl Enqueue {
             group: self.group,
             payload: parse_payload(payload)?,
             headers: self.headers.into_iter().collect(),
-            delay: self.delay,
+            due: Due::new(0, self.delay, self.at)?,
         };
         let answers = context.creating().store().await?.enqueue(&[message]).await;
         // There is only one.
@@ -70,7 +74,7 @@ impl Enqueue {
     }
 }
 
-fn parse_payload(argument: String) -> Result<Payload, Failure> {
+pub(super) fn parse_payload(argument: String) -> Result<Payload, Failure> {
     let (text, place) = if argument == "-" {
         let mut bytes = Vec::new();
         let read = io::stdin().lock().read_to_end(&mut bytes);

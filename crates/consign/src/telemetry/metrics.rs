@@ -63,6 +63,7 @@ pub(crate) fn install(registry: &Registry) -> Result<PrometheusHandle, Failure> 
     describe();
     consign_worker::metrics::describe();
     consign_retention::metrics::describe();
+    consign_schedule::metrics::describe();
     consign_server::metrics::describe();
     for app in registry.apps {
         app.describe_metrics();

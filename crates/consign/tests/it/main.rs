@@ -41,6 +41,7 @@ mod retention_processes;
 mod rights;
 mod roles;
 mod scenario;
+mod schedules;
 mod scm;
 mod serve;
 mod service;

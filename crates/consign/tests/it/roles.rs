@@ -75,6 +75,7 @@ async fn a_worker_needs_no_more_than_its_role() {
     .await;
     service.logs("needs the role consign_auditor").await;
     service.logs("this process does not run redrives").await;
+    service.logs("this process does not run schedules").await;
     service
         .logs("this process does not run the maintenance")
         .await;
@@ -87,8 +88,8 @@ async fn a_worker_needs_no_more_than_its_role() {
     let metrics = http::get(service.address(), "/metrics").await.body;
     assert!(metrics.contains("consign_database_up 1"), "{metrics}");
     let log = service.log();
-    // Counting, redrives and the maintenance, each once.
-    assert_eq!(log.matches("permission denied").count(), 3, "{log}");
+    // Counting, redrives, schedules and the maintenance, each once.
+    assert_eq!(log.matches("permission denied").count(), 4, "{log}");
 
     file(4);
     service.signal("HUP");

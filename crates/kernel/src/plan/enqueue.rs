@@ -1,6 +1,8 @@
 //! Which messages of a call are new, and where the new ones go.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
+
+use jiff::Timestamp;
 
 use super::Entry;
 use crate::{
@@ -140,14 +142,15 @@ pub fn ids(mut last: i64, duplicates: &[Duplicate]) -> Vec<MessageId> {
     ids
 }
 
-/// The batches of a call: one per queue and delay, in the order of their first messages.
+/// The batches of a call: one per queue and due time, in the order of their first messages.
 pub fn batches<'m>(
+    now: Timestamp,
     ready: impl IntoIterator<Item = (&'m NewMessage, Entry)>,
-) -> Vec<((&'m QueueName, Duration), Vec<Entry>)> {
-    let mut batches: Vec<((&QueueName, Duration), Vec<Entry>)> = Vec::new();
-    let mut places: HashMap<(&QueueName, Duration), usize> = HashMap::new();
+) -> Vec<((&'m QueueName, Timestamp), Vec<Entry>)> {
+    let mut batches: Vec<((&QueueName, Timestamp), Vec<Entry>)> = Vec::new();
+    let mut places: HashMap<(&QueueName, Timestamp), usize> = HashMap::new();
     for (message, entry) in ready {
-        let to = (&message.queue, message.delay);
+        let to = (&message.queue, message.due.time(now));
         let place = *places.entry(to).or_insert_with(|| {
             batches.push((to, Vec::new()));
             batches.len() - 1

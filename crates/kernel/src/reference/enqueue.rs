@@ -7,7 +7,7 @@ use super::{ErasureRow, Reference, groups::Admission};
 use crate::{
     Message, MessageId, NewMessage, Produce, QueueName, Receipt, ReferenceStore, StateKind,
     error::Result,
-    plan::{self, Duplicate, Entry, KeyHolder, later},
+    plan::{self, Duplicate, Entry, KeyHolder},
 };
 
 #[async_trait]
@@ -22,6 +22,7 @@ impl Reference {
     pub fn enqueue(&mut self, now: Timestamp, messages: &[NewMessage]) -> Result<Vec<Receipt>> {
         for (index, message) in messages.iter().enumerate() {
             message.validate(index, &self.known_queue(&message.queue)?.policy)?;
+            message.due.validate_at(index, now)?;
         }
         let duplicates = plan::duplicates(messages, |queue, key| self.key_holder(queue, key))?;
         let ids = plan::ids(self.last_message, &duplicates);
@@ -30,13 +31,13 @@ impl Reference {
             if *duplicate == Duplicate::None {
                 self.insert(now, message, *id);
                 let entry = Entry::new(*id);
-                if let Admission::Ready = self.become_head(entry, later(now, message.delay)) {
+                if let Admission::Ready = self.become_head(entry, message.due.time(now)) {
                     ready.push((message, entry));
                 }
             }
         }
-        for ((queue, delay), entries) in plan::batches(ready) {
-            self.make_ready(queue, later(now, delay), &entries, false);
+        for ((queue, due_at), entries) in plan::batches(now, ready) {
+            self.make_ready(queue, due_at, &entries, false);
         }
         let answer = |(id, duplicate): (&MessageId, &Duplicate)| Receipt {
             id: *id,

@@ -3,10 +3,11 @@
 use std::{path::PathBuf, process::Command, time::Duration};
 
 use consign_kernel::{
-    AttemptOutcome, By, Claim, MessageId, NewMessage, Outcome, RedriveState, Report, SettleAnswer,
-    StateKind, Token, prelude::*,
+    AttemptOutcome, By, Claim, MessageId, NewMessage, NextTick, Outcome, RedriveState, Report,
+    SchedulePlan, SettleAnswer, StateKind, Tick, TickPlan, Token, prelude::*,
 };
 use consign_testkit::{ChaosProxy, Child, eventually, eventually_some};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::harness::{connect, database};
@@ -223,5 +224,53 @@ async fn a_redrive_goes_on_after_its_stepper_was_killed() {
         let audit = store.audit(Some(id), None, 10).await.unwrap();
         assert_eq!(audit.len(), 1, "message {id} was requeued once");
     }
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tick_is_taken_once_though_its_process_was_killed() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let plan = SchedulePlan::new("default".parse().unwrap(), "* * * * * *", json!(1));
+    let (name, by) = ("often".parse().unwrap(), By::new("ada", "a test"));
+    let start = Timestamp::UNIX_EPOCH;
+    let put = store.put_schedule(&name, &plan, start, &by).await.unwrap();
+
+    let proxy = ChaosProxy::start(database.address().await).await;
+    let mut runner = claimant(&database.url_via(proxy.address()));
+    runner.expect_line("connected").await;
+    runner.send_line("tick");
+    runner.expect_line("ticked Some(1)").await;
+    // The next tick is committed, but its reply is lost.
+    let ticks = async || store.schedule(&name).await.unwrap().unwrap().ticks;
+    proxy.swallow_replies();
+    runner.send_line("tick");
+    eventually("the tick is committed", SOON, async || ticks().await == 2).await;
+    runner.kill9();
+
+    let again = |n: i64| {
+        let at = start + SignedDuration::from_secs(n);
+        TickPlan {
+            from: NextTick {
+                at,
+                ..put.next_tick()
+            },
+            ticks: vec![Tick { at, missed: 0 }],
+            missed: 0,
+            dropped: 0,
+            next_at: at + SignedDuration::from_secs(1),
+        }
+    };
+    for n in [0, 1] {
+        assert_eq!(
+            store.tick(&again(n)).await.unwrap(),
+            None,
+            "tick {n} was taken"
+        );
+    }
+    assert!(store.tick(&again(2)).await.unwrap().is_some());
+    let claim = Claim::new("default".parse().unwrap(), "w", 50);
+    let lease = store.claim(&claim).await.unwrap().unwrap();
+    assert_eq!(lease.messages.len(), 3);
     assert_eq!(store.doctor().await.unwrap(), []);
 }

@@ -88,6 +88,18 @@ async fn roles_act_as_granted() {
         ),
         ("consign_worker", "SELECT * FROM consign.late", false),
         ("consign_worker", "SELECT consign.step_redrive()", false),
+        ("consign_worker", "SELECT * FROM consign.schedule", false),
+        ("consign_auditor", "SELECT * FROM consign.schedule", true),
+        (
+            "consign_worker",
+            "SELECT consign.tick('x', '@daily', 'UTC', now(), NULL, NULL, 0, 0, now() + interval '1 day')",
+            false,
+        ),
+        (
+            "consign_operator",
+            "SELECT consign.tick('x', '@daily', 'UTC', now(), NULL, NULL, 0, 0, now() + interval '1 day')",
+            true,
+        ),
         (
             "consign_operator",
             "SELECT consign.start_redrive('me', 'why'), consign.step_redrive(10)",

@@ -48,6 +48,8 @@ codes! {
         "the queue belongs to an app that this process does not have" "enable the app, or use a process that has it"
     UNKNOWN_REDRIVE "unknown_redrive" NOT_FOUND
         "the redrive does not exist" "GET /v1/redrives lists them"
+    UNKNOWN_SCHEDULE "unknown_schedule" NOT_FOUND
+        "the schedule does not exist" "GET /v1/schedules lists them"
     UNKNOWN_LEASE "unknown_lease" NOT_FOUND
         "no lease token has this prefix" "GET /v1/leases lists them"
     SCHEMA_MISMATCH "schema_mismatch" SERVICE_UNAVAILABLE

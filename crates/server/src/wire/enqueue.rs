@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    MessageId, NewMessage, Payload, QueueName, Receipt, Result, StateKind, exact_headers,
+    Due, MessageId, NewMessage, Payload, QueueName, Receipt, Result, StateKind, exact_headers,
 };
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use utoipa::ToSchema;
@@ -31,6 +32,9 @@ pub(crate) struct NewMessageBody {
     /// Delay before the first attempt.
     #[serde(default)]
     delay_ms: u64,
+    /// The time of the first attempt instead, with its offset: at once if it has passed.
+    #[serde(default)]
+    at: Option<Timestamp>,
 }
 
 impl NewMessageBody {
@@ -42,7 +46,7 @@ impl NewMessageBody {
             group: self.group,
             payload: payload(&self.payload, 0, bytes_max)?,
             headers: self.headers,
-            delay: Duration::from_millis(self.delay_ms),
+            due: Due::new(0, Duration::from_millis(self.delay_ms), self.at)?,
         })
     }
 }
@@ -70,6 +74,9 @@ pub(crate) struct QueueMessageBody {
     /// Delay before the first attempt.
     #[serde(default)]
     delay_ms: u64,
+    /// The time of the first attempt instead, with its offset: at once if it has passed.
+    #[serde(default)]
+    at: Option<Timestamp>,
 }
 
 /// The messages of a batch, if their payloads take no more than `bytes_max` together.
@@ -86,7 +93,7 @@ pub(crate) fn into_messages(
             group: body.group,
             payload,
             headers: body.headers,
-            delay: Duration::from_millis(body.delay_ms),
+            due: Due::new(index, Duration::from_millis(body.delay_ms), body.at)?,
         })
     };
     bodies.into_iter().enumerate().map(message).collect()

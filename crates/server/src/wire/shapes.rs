@@ -268,6 +268,45 @@ pub(crate) struct Redrive {
     finished_at: Option<Timestamp>,
 }
 
+/// What becomes of ticks that no process took within a minute.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MissedWord {
+    Skip,
+    Once,
+    All,
+}
+
+/// Messages that are enqueued at the ticks of a cron expression.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Schedule {
+    name: String,
+    queue: String,
+    cron: String,
+    time_zone: String,
+    payload: Value,
+    #[schema(value_type = Object)]
+    headers: Map<String, Value>,
+    group: Option<String>,
+    missed: MissedWord,
+    missed_max: u32,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    /// Since when it has no ticks.
+    paused_at: Option<Timestamp>,
+    /// The first tick that was not taken.
+    next_at: Timestamp,
+    /// The last tick with a message.
+    last_tick: Option<Timestamp>,
+    /// When its last message was enqueued, by a tick or by hand.
+    last_at: Option<Timestamp>,
+    last_message_id: Option<i64>,
+    /// Ticks with a message so far.
+    ticks: u64,
+    /// Missed ticks without a message of their own so far.
+    dropped: u64,
+}
+
 /// The rules of a queue.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct QueuePolicy {

@@ -10,6 +10,7 @@ use crate::bench::{Bench, on_stores, request, set};
 
 on_stores!(
     a_message_is_accepted_and_can_be_read,
+    a_message_is_due_at_a_time,
     a_repeated_key_answers_with_the_first_message,
     a_key_for_another_payload_is_a_conflict,
     keys_in_header_and_body_must_agree,
@@ -165,6 +166,36 @@ async fn sizes_are_limited_with_a_message(bench: Bench) {
     let key = "k".repeat(600);
     let answer = bench.post(PATH, json!({"payload": 1, "key": key})).await;
     answer.is_problem(400, "invalid_input");
+}
+
+async fn a_message_is_due_at_a_time(bench: Bench) {
+    let at = "2031-12-24T18:00:00+01:00";
+    let answer = bench.post(PATH, json!({"payload": 1, "at": at})).await;
+    answer.is(202);
+    let message = bench.get(answer.header("location")).await.json;
+    assert_eq!(message["state"]["due_at"], "2031-12-24T17:00:00Z");
+    let past =
+        json!({"messages": [{"queue": "default", "payload": 1, "at": "2020-01-01T00:00:00Z"}]});
+    let answer = bench.post("/v1/messages", past).await;
+    let now = bench
+        .get(&format!(
+            "/v1/messages/{}",
+            answer.json["messages"][0]["id"]
+        ))
+        .await
+        .json;
+    assert_eq!(now["state"]["due_at"], now["message"]["created_at"]);
+    let both = json!({"payload": 1, "at": at, "delay_ms": 1});
+    bench
+        .post(PATH, both)
+        .await
+        .is_problem(400, "invalid_input");
+    let far = json!({"payload": 1, "at": "2999-01-01T00:00:00Z"});
+    bench.post(PATH, far).await.is_problem(400, "invalid_input");
+    let bare = json!({"payload": 1, "at": "2031-12-24T18:00:00"});
+    let bare = bench.post(PATH, bare).await;
+    bare.is_problem(400, "bad_json");
+    assert_eq!(bare.json["path"], "at");
 }
 
 async fn mistakes_are_pointed_at(bench: Bench) {

@@ -21,5 +21,6 @@ mod messages;
 mod postgres;
 mod queues;
 mod redrives;
+mod schedules;
 mod serve;
 mod waits;

@@ -3,12 +3,14 @@
 use std::{os::unix::process::ExitStatusExt, process::Command, time::Duration};
 
 use consign_kernel::{
-    AttemptOutcome, By, DepartureCause, MessageId, Outcome, Redrive, RedriveState, Report,
-    SettleAnswer, StateKind, Step, Token, prelude::*,
+    AttemptOutcome, By, DepartureCause, MessageId, NextTick, Outcome, Redrive, RedriveState,
+    Report, Schedule, SchedulePlan, SettleAnswer, StateKind, Step, Tick, TickPlan, Token,
+    prelude::*,
 };
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use consign_testkit::Child;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 
 use crate::{
     harness::{SqliteFixture, claim, drain, fixture, messages},
@@ -53,6 +55,10 @@ async fn a_victim() {
     }
     // A redrive the test has started is stepped; everything else happens to messages of its own.
     while store.step_redrive(2).await.unwrap().is_some() {}
+    // So is a schedule.
+    if let Some(from) = store.upcoming(None, 1).await.unwrap().ticks.first() {
+        store.tick(&one_tick(from)).await.unwrap();
+    }
     store.enqueue(&messages(3)).await.unwrap();
     drain(&store, 3).await;
 }
@@ -167,6 +173,54 @@ async fn a_redrive_goes_on_after_the_death_of_its_stepper() {
     start_redrive(&bench).await;
     die_at(&bench, "redrive_committed").await;
     finish_redrive(&bench, 2).await;
+}
+
+/// The next tick of a schedule, with another one a second later.
+fn one_tick(from: &NextTick) -> TickPlan {
+    let at = from.at;
+    TickPlan {
+        from: from.clone(),
+        ticks: vec![Tick { at, missed: 0 }],
+        missed: 0,
+        dropped: 0,
+        next_at: at + SignedDuration::from_secs(1),
+    }
+}
+
+/// A schedule whose tick is due by every clock.
+async fn put_schedule(bench: &SqliteFixture) -> Schedule {
+    let plan = SchedulePlan::new("default".parse().unwrap(), "* * * * * *", json!(1));
+    let (name, by) = ("often".parse().unwrap(), By::new("ada", "a test"));
+    let next_at = Timestamp::UNIX_EPOCH;
+    let put = bench.store.put_schedule(&name, &plan, next_at, &by).await;
+    put.unwrap()
+}
+
+#[tokio::test]
+async fn a_tick_that_did_not_commit_left_nothing() {
+    let bench = fixture().await;
+    let put = put_schedule(&bench).await;
+    die_at(&bench, "tick_before_commit").await;
+    assert_eq!(states(&bench).await, [], "neither the message");
+    let left = bench.store.schedule(&put.name).await.unwrap().unwrap();
+    assert_eq!(left, put, "nor the next tick");
+    let ticked = bench.store.tick(&one_tick(&put.next_tick())).await.unwrap();
+    assert_eq!(ticked.unwrap().ticks, 1);
+    assert_eq!(states(&bench).await, [StateKind::Ready]);
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_tick_whose_process_died_is_not_taken_again() {
+    let bench = fixture().await;
+    let put = put_schedule(&bench).await;
+    die_at(&bench, "tick_committed").await;
+    assert_eq!(states(&bench).await, [StateKind::Ready]);
+    let again = bench.store.tick(&one_tick(&put.next_tick())).await.unwrap();
+    assert_eq!(again, None);
+    let left = bench.store.schedule(&put.name).await.unwrap().unwrap();
+    assert_eq!((left.ticks, left.next_at > put.next_at), (1, true));
+    assert_eq!(states(&bench).await, [StateKind::Ready]);
 }
 
 /// Goes on with the departure under way, by the machine's clock.

@@ -81,6 +81,7 @@ const SLEEPERS: &[(&str, &str)] = &[
         "rests before it connects again",
     ),
     ("apps/scm/src/retry.rs", "rests before it tries again"),
+    ("crates/schedule/src/runner.rs", "rests until the next tick"),
     (
         "crates/server/src/serve.rs",
         "rests when no connection can be accepted",

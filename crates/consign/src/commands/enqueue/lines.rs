@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{Certainty, NewMessage, Payload, QueueName, Receipt, Store, exact_headers};
+use consign_kernel::{
+    Certainty, Due, NewMessage, Payload, QueueName, Receipt, Store, exact_headers,
+};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -37,6 +40,7 @@ struct Line<'l> {
     headers: Map<String, Value>,
     #[serde(default)]
     delay_ms: u64,
+    at: Option<Timestamp>,
 }
 
 /// Enqueues every line; those that name no queue go to `queue`.
@@ -99,13 +103,18 @@ fn parse_line(line: &[u8], number: u64, queue: &QueueName) -> Result<NewMessage,
         let error = error.named("payload");
         Failure::from(error).map_message(|text| format!("line {number}: {text}"))
     })?;
+    let due = Due::new(0, Duration::from_millis(line.delay_ms), line.at).map_err(|error| {
+        let named =
+            |text: String| format!("line {number}: {}", text.trim_start_matches("message 0: "));
+        Failure::from(error).map_message(named)
+    })?;
     Ok(NewMessage {
         queue: line.queue.unwrap_or_else(|| queue.clone()),
         key: line.key,
         group: line.group,
         payload,
         headers: line.headers,
-        delay: Duration::from_millis(line.delay_ms),
+        due,
     })
 }
 

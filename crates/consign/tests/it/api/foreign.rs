@@ -89,6 +89,8 @@ const PATHS: [&str; 26] = [
     "/v1/payments",
     "/v1/payments/claims",
     "/v1/redrives",
+    "/v1/schedules/daily",
+    "/v1/schedules/daily/run",
     "/v1/audit?limit=x",
     "/mcp",
     "/memory/store",

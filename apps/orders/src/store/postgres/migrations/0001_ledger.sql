@@ -247,7 +247,7 @@ BEGIN
         v_keys := ARRAY(SELECT o.client || '/' || o.key FROM unnest(p_clients, p_keys) AS o (client, key));
     END IF;
     SELECT e.ord INTO v_twice
-        FROM consign.enqueue_numbered('orders', p_ids, p_payloads, v_keys, NULL, p_headers, interval '0', NULL, NULL, p_ids, false)
+        FROM consign.enqueue_numbered('orders', p_ids, p_payloads, v_keys, NULL, p_headers, NULL, NULL, p_ids, false)
             WITH ORDINALITY AS e (id, duplicate, state, ord)
         WHERE e.duplicate LIMIT 1;
     -- A message of that key without a row in the ledger was inserted around the ledger: its client is unknown.

@@ -166,17 +166,17 @@ DECLARE
     v_now  timestamptz := consign.clock();
 BEGIN
     IF NOT true = ANY (p_holds) THEN
-        PERFORM consign.enqueue_numbered('payments', p_ids, p_payloads, p_keys, p_groups, p_headers, interval '0', NULL, NULL, p_ids, false);
+        PERFORM consign.enqueue_numbered('payments', p_ids, p_payloads, p_keys, p_groups, p_headers, NULL, NULL, p_ids, false);
     ELSE
         -- One by one: in an ordered queue each may become the head of its participant before the next one looks.
         FOR v_index IN 1 .. cardinality(p_ids) LOOP
             IF NOT p_holds[v_index] THEN
                 PERFORM consign.enqueue_numbered('payments', p_ids[v_index : v_index], p_payloads[v_index : v_index],
-                    p_keys[v_index : v_index], p_groups[v_index : v_index], p_headers[v_index : v_index], interval '0', NULL, NULL, p_ids, false);
+                    p_keys[v_index : v_index], p_groups[v_index : v_index], p_headers[v_index : v_index], NULL, NULL, p_ids, false);
                 CONTINUE;
             END IF;
             PERFORM consign.check_messages(v_queue, p_payloads[v_index : v_index], p_keys[v_index : v_index],
-                p_groups[v_index : v_index], p_headers[v_index : v_index], interval '0', NULL, NULL);
+                p_groups[v_index : v_index], p_headers[v_index : v_index], NULL);
             PERFORM consign.insert_message(ROW(p_ids[v_index], v_now, 'payments', p_keys[v_index], p_groups[v_index],
                                                p_payloads[v_index], coalesce(p_headers[v_index], '{}'))::consign.message);
             PERFORM consign.hold_payment(p_ids[v_index], p_groups[v_index], 0, 0, v_now);

@@ -27,9 +27,9 @@ SELECT consign.make_role('consign_auditor');
 GRANT USAGE ON SCHEMA consign TO consign_producer, consign_worker, consign_operator, consign_auditor;
 
 GRANT EXECUTE ON FUNCTION
-    consign.enqueue(text, jsonb, text, text, jsonb, interval),
-    consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval),
-    consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[]),
+    consign.enqueue(text, jsonb, text, text, jsonb, interval, timestamptz),
+    consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval, timestamptz),
+    consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[], timestamptz[]),
     consign.payload_limits(text[])
     TO consign_producer;
 
@@ -73,6 +73,12 @@ GRANT EXECUTE ON FUNCTION
     consign.step_redrive(int),
     consign.stop_redrive(bigint, text, text),
     consign.resume_redrive(bigint, text, text),
+    consign.put_schedule(text, text, text, text, jsonb, jsonb, text, text, int, timestamptz, text, text),
+    consign.remove_schedule(text, text, text),
+    consign.pause_schedule(text, text, text),
+    consign.resume_schedule(text, text, text),
+    consign.run_schedule(text, text, text),
+    consign.tick(text, text, text, timestamptz, timestamptz[], bigint[], bigint, bigint, timestamptz),
     consign.lease_maintenance(text, uuid, interval),
     consign.prepare_ranges(uuid, bigint, interval),
     consign.begin_departure(uuid, boolean),
@@ -86,7 +92,7 @@ GRANT EXECUTE ON FUNCTION
 -- Readers see everything but tokens: while its lease lives, a token can settle the lease's messages, and afterwards record
 -- late results in its owner's name.
 GRANT SELECT ON consign.queue, consign.message, consign.ready, consign.dead, consign.held, consign.waiting, consign.group_head,
-    consign.audit, consign.redrive, consign.process, consign.queue_stats, consign.message_key, consign.erasure, consign.erasure_due, consign.range,
+    consign.audit, consign.redrive, consign.schedule, consign.process, consign.queue_stats, consign.message_key, consign.erasure, consign.erasure_due, consign.range,
     consign.departure, consign.departed, consign.range_count, consign.growth TO consign_auditor, consign_operator;
 GRANT SELECT (pass_at, pass_end, pass_since, passes) ON consign.maintenance TO consign_auditor, consign_operator;
 GRANT SELECT (fence, claimed_at, expires_at, queue, owner, ids, tries, attempts, begun)

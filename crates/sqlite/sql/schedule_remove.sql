@@ -1,0 +1,2 @@
+-- Removes a schedule. ?1 name.
+DELETE FROM schedule WHERE name = ?1
