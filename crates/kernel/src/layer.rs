@@ -11,8 +11,8 @@ use crate::{
     LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage, Operate, Page, Process,
     Produce, Progress, Queue, QueueHistory, QueueMinutes, QueueName, QueuePolicy, Queues, Read,
     Receipt, Record, Redrive, RedriveId, RedrivePlan, Redrives, ReleaseAnswer, RenewAnswer, Report,
-    Resolution, Retain, Settle, SettleAnswer, Step, Store, Token, TokenPrefix, Totals, Watch,
-    error::Result,
+    Resolution, Retain, SendSlots, Settle, SettleAnswer, Step, Store, Token, TokenPrefix, Totals,
+    Watch, error::Result,
 };
 
 /// What happens around the operations of another store, named as in the traits.
@@ -78,6 +78,7 @@ pass_on! {
         may_work(name: &QueueName) -> bool;
         wait(queue: &QueueName, timeout: Duration) -> bool;
         claim(claim: &Claim) -> Option<Lease>;
+        reserve_slots(queue: &QueueName, count: u32) -> Option<SendSlots>;
         renew(token: Token, ttl: Duration) -> RenewAnswer;
         release(token: Token) -> ReleaseAnswer;
         begin(token: Token, ids: &[MessageId]) -> BeginAnswer;

@@ -24,6 +24,7 @@ pub mod reference;
 mod retention;
 mod retry;
 mod schema;
+mod slots;
 mod state;
 mod store;
 mod suggest;
@@ -69,6 +70,7 @@ pub use retention::{
 };
 pub use retry::RetrySchedule;
 pub use schema::{AppliedMigration, ENGINE, Migration, SchemaStatus, migration_order};
+pub use slots::SendSlots;
 pub use state::{
     Counts, Cursor, DeadLetter, Explanation, Filter, Finding, MessageSummary, NOT_CHECKED, Page,
     State, StateKind, Totals,

@@ -23,6 +23,7 @@ mod retain;
 #[doc(hidden)]
 pub mod rows;
 mod settle;
+mod slots;
 mod store;
 mod wait;
 mod watch;

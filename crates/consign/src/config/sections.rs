@@ -536,6 +536,18 @@ static QUEUES_SETTINGS: &[Setting] = &[
     )
     .example("100"),
     Setting::new(
+        "queues.*.total_concurrency",
+        Kind::Whole(1, 10_000),
+        "most messages leased at once in all processes",
+    )
+    .example("8"),
+    Setting::new(
+        "queues.*.total_rate_per_second",
+        Kind::Whole(1, 10_000),
+        "most deliveries in any second in all worker processes",
+    )
+    .example("50"),
+    Setting::new(
         "queues.*.timeout_ms",
         Kind::Whole(1, DAY_MS),
         "how long one delivery may take before its outcome is uncertain",
