@@ -240,33 +240,26 @@ impl QueuePolicy {
                 why,
             ));
         }
-        if !(1..=10_000).contains(&self.attempts_max) {
-            return Err(Error::out_of_bounds(
-                "policy.attempts_max",
-                self.attempts_max,
-                "must be from 1 to 10000",
-            ));
-        }
-        if !(1..=PAYLOAD_BYTES_MAX).contains(&self.payload_max_bytes) {
-            return Err(Error::out_of_bounds(
-                "policy.payload_max_bytes",
-                self.payload_max_bytes,
-                "must be from 1 to 64 MiB",
-            ));
-        }
-        if !(1..=CLAIM_BYTES_MAX).contains(&self.claim_max_bytes) {
-            return Err(Error::out_of_bounds(
-                "policy.claim_max_bytes",
-                self.claim_max_bytes,
-                "must be from 1 to 256 MiB",
-            ));
-        }
-        if !(1..=1_000).contains(&self.concurrency) {
-            return Err(Error::out_of_bounds(
-                "policy.concurrency",
-                self.concurrency,
-                "must be from 1 to 1000",
-            ));
+        for (what, value, most, why) in [
+            ("attempts_max", self.attempts_max.into(), 10_000, "10000"),
+            (
+                "payload_max_bytes",
+                self.payload_max_bytes as u64,
+                PAYLOAD_BYTES_MAX as u64,
+                "64 MiB",
+            ),
+            (
+                "claim_max_bytes",
+                self.claim_max_bytes as u64,
+                CLAIM_BYTES_MAX as u64,
+                "256 MiB",
+            ),
+            ("concurrency", self.concurrency.into(), 1_000, "1000"),
+        ] {
+            if !(1..=most).contains(&value) {
+                let why = format!("must be from 1 to {why}");
+                return Err(Error::out_of_bounds(format!("policy.{what}"), value, why));
+            }
         }
         if self.rate_per_second == Some(0) {
             let why = "must be at least 1, or absent for no limit; `consign pause` stops a queue";
