@@ -39,6 +39,7 @@ pub(crate) mod retention_steps;
 pub(crate) mod retention_totals;
 pub(crate) mod schedule;
 pub(crate) mod settle;
+pub(crate) mod totals;
 pub(crate) mod uncertain;
 pub(crate) mod wait;
 
@@ -441,6 +442,15 @@ macro_rules! each_case {
                 one_key_sent_by_many_is_one_message
                 groups_stay_in_order_under_many_workers
                 a_wait_comes_back_by_itself;
+            totals:
+                no_more_messages_are_leased_than_the_queue_allows
+                what_expires_or_is_released_counts_no_more
+                a_limit_of_all_processes_follows_the_policy
+                many_claimers_keep_the_limit_together
+                send_slots_follow_each_other_at_the_rate
+                send_slots_follow_the_policy_and_the_clock
+                send_slots_of_nothing_are_refused
+                no_slot_is_handed_out_twice;
             wait:
                 an_enqueue_ends_a_wait
                 a_delayed_enqueue_ends_a_wait_when_it_is_due

@@ -13,8 +13,8 @@ use crate::{
     NextTick, Operate, Page, Process, Produce, Progress, Queue, QueueHistory, QueueMinutes,
     QueueName, QueuePolicy, Queues, Read, Receipt, Record, Redrive, RedriveId, RedrivePlan,
     Redrives, ReleaseAnswer, RenewAnswer, Report, Resolution, Retain, Schedule, ScheduleName,
-    SchedulePlan, Schedules, Settle, SettleAnswer, Step, Store, TickPlan, Token, TokenPrefix,
-    Totals, Upcoming, Watch, error::Result,
+    SchedulePlan, Schedules, SendSlots, Settle, SettleAnswer, Step, Store, TickPlan, Token,
+    TokenPrefix, Totals, Upcoming, Watch, error::Result,
 };
 
 /// What happens around the operations of another store, named as in the traits.
@@ -80,6 +80,7 @@ pass_on! {
         may_work(name: &QueueName) -> bool;
         wait(queue: &QueueName, timeout: Duration) -> bool;
         claim(claim: &Claim) -> Option<Lease>;
+        reserve_slots(queue: &QueueName, count: u32) -> Option<SendSlots>;
         renew(token: Token, ttl: Duration) -> RenewAnswer;
         release(token: Token) -> ReleaseAnswer;
         begin(token: Token, ids: &[MessageId]) -> BeginAnswer;

@@ -26,6 +26,7 @@ mod retention;
 mod retry;
 mod schedule;
 mod schema;
+mod slots;
 mod state;
 mod store;
 mod suggest;
@@ -77,6 +78,7 @@ pub use schedule::{
     SchedulePlan, TICK_HEADER, Tick, TickPlan, Upcoming, schedule_by,
 };
 pub use schema::{AppliedMigration, ENGINE, Migration, SchemaStatus, migration_order};
+pub use slots::SendSlots;
 pub use state::{
     Counts, Cursor, DeadCause, DeadLetter, Explanation, Finding, MessageSummary, NOT_CHECKED, Page,
     State, StateKind, Totals,

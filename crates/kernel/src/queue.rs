@@ -92,6 +92,9 @@ pub enum OnDead {
 /// The longest time to keep something: 100 years.
 const KEEP_MS_MAX: u64 = 100 * 366 * 24 * 60 * 60 * 1_000;
 
+/// The largest limit of all processes together.
+const TOTAL_MAX: u32 = 10_000;
+
 /// Most codes of `hold_codes`.
 const HOLD_CODES_MAX: usize = 16;
 
@@ -124,6 +127,10 @@ pub struct QueuePolicy {
     pub concurrency: u32,
     /// Most deliveries a second in one worker process; none for no limit.
     pub rate_per_second: Option<u32>,
+    /// Most messages leased at once, in all processes; none for no limit.
+    pub total_concurrency: Option<u32>,
+    /// Most deliveries in any second, in all worker processes; none for no limit.
+    pub total_rate_per_second: Option<u32>,
     /// How long one delivery may take before its outcome is uncertain.
     pub timeout_ms: u64,
     /// Whether the start of each transport call is recorded, so that a crash after it is known to
@@ -161,6 +168,8 @@ impl Default for QueuePolicy {
             claim_max_bytes: 16 * 1024 * 1024,
             concurrency: 16,
             rate_per_second: None,
+            total_concurrency: None,
+            total_rate_per_second: None,
             timeout_ms: 10_000,
             record_begin: false,
             presume_begun: false,
@@ -205,6 +214,14 @@ impl QueuePolicy {
         Duration::from_millis(self.timeout_ms)
     }
 
+    /// How many of `wanted` messages a claim may take while so many are leased.
+    pub fn claimable(&self, wanted: u32, leased: u64) -> u32 {
+        let Some(most) = self.total_concurrency else {
+            return wanted;
+        };
+        u64::from(most).saturating_sub(leased).min(wanted.into()) as u32
+    }
+
     /// Whether a worker records the start of each transport call.
     pub fn begins(&self) -> bool {
         self.record_begin || self.on_uncertain != OnUncertain::Resend
@@ -228,37 +245,39 @@ impl QueuePolicy {
                 why,
             ));
         }
-        if !(1..=10_000).contains(&self.attempts_max) {
-            return Err(Error::out_of_bounds(
-                "policy.attempts_max",
-                self.attempts_max,
-                "must be from 1 to 10000",
-            ));
-        }
-        if !(1..=PAYLOAD_BYTES_MAX).contains(&self.payload_max_bytes) {
-            return Err(Error::out_of_bounds(
-                "policy.payload_max_bytes",
-                self.payload_max_bytes,
-                "must be from 1 to 64 MiB",
-            ));
-        }
-        if !(1..=CLAIM_BYTES_MAX).contains(&self.claim_max_bytes) {
-            return Err(Error::out_of_bounds(
-                "policy.claim_max_bytes",
-                self.claim_max_bytes,
-                "must be from 1 to 256 MiB",
-            ));
-        }
-        if !(1..=1_000).contains(&self.concurrency) {
-            return Err(Error::out_of_bounds(
-                "policy.concurrency",
-                self.concurrency,
-                "must be from 1 to 1000",
-            ));
+        for (what, value, most, why) in [
+            ("attempts_max", self.attempts_max.into(), 10_000, "10000"),
+            (
+                "payload_max_bytes",
+                self.payload_max_bytes as u64,
+                PAYLOAD_BYTES_MAX as u64,
+                "64 MiB",
+            ),
+            (
+                "claim_max_bytes",
+                self.claim_max_bytes as u64,
+                CLAIM_BYTES_MAX as u64,
+                "256 MiB",
+            ),
+            ("concurrency", self.concurrency.into(), 1_000, "1000"),
+        ] {
+            if !(1..=most).contains(&value) {
+                let why = format!("must be from 1 to {why}");
+                return Err(Error::out_of_bounds(format!("policy.{what}"), value, why));
+            }
         }
         if self.rate_per_second == Some(0) {
             let why = "must be at least 1, or absent for no limit; `consign pause` stops a queue";
             return Err(Error::out_of_bounds("policy.rate_per_second", 0, why));
+        }
+        for (what, limit) in [
+            ("policy.total_concurrency", self.total_concurrency),
+            ("policy.total_rate_per_second", self.total_rate_per_second),
+        ] {
+            if let Some(limit) = limit.filter(|limit| !(1..=TOTAL_MAX).contains(limit)) {
+                let why = format!("must be from 1 to {TOTAL_MAX}, or absent for no limit");
+                return Err(Error::out_of_bounds(what, limit, why));
+            }
         }
         if !(1..=24 * 60 * 60 * 1_000).contains(&self.timeout_ms) {
             return Err(Error::out_of_bounds(

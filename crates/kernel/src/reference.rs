@@ -80,6 +80,8 @@ pub struct Reference {
     pass: Option<PassRecord>,
     /// By hour.
     samples: BTreeMap<Timestamp, Sample>,
+    /// The next send slot of queues with a rate for all processes.
+    slots: BTreeMap<QueueName, Timestamp>,
     audit: Vec<AuditEntry>,
     processes: BTreeMap<String, Process>,
     queue_stats: BTreeMap<(Timestamp, QueueName), OutcomeCounts>,

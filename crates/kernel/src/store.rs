@@ -16,7 +16,7 @@ use crate::{
     LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage, NextTick, Page, Process,
     Progress, Queue, QueueHistory, QueueMinutes, QueueName, QueuePolicy, Receipt, Record, Redrive,
     RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Schedule, ScheduleName,
-    SchedulePlan, SettleAnswer, Step, TickPlan, Token, TokenPrefix, Totals, Upcoming,
+    SchedulePlan, SendSlots, SettleAnswer, Step, TickPlan, Token, TokenPrefix, Totals, Upcoming,
     error::Result,
 };
 
@@ -87,7 +87,13 @@ pub trait Claims: Send + Sync {
     ///
     /// Takes back what has expired in the queue first. A batch that came back from an expiry is
     /// leased alone, so that a poison message ends up alone in its lease.
+    ///
+    /// With a `total_concurrency` no more messages of the queue are leased than that, in all processes.
     async fn claim(&self, claim: &Claim) -> Result<Option<Lease>>;
+
+    /// Reserves up to `count` (1 to 1,000) times at which the caller may send a message of the queue each, so
+    /// that all processes together keep its `total_rate_per_second`. `None`: the queue has no such rate.
+    async fn reserve_slots(&self, queue: &QueueName, count: u32) -> Result<Option<SendSlots>>;
 
     /// Prolongs a lease to `ttl` from now. Never shortens it. More than the queue's
     /// `lease_ttl_max_ms` is `InvalidInput`.

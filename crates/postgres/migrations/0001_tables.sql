@@ -372,6 +372,12 @@ CREATE TABLE consign.queue_stats (
     PRIMARY KEY (minute, queue, process)
 );
 
+-- Queues with a limit for all processes: claims of such a queue lock its row. slot_at: the next send slot of its rate.
+CREATE TABLE consign.queue_limit (
+    queue   text PRIMARY KEY,
+    slot_at timestamptz
+);
+
 -- Workers that sleep on a queue. A commit of something due before `sleeps_until` wakes them; after that time they wake
 -- by themselves, so the row of a killed worker soon has no effect.
 --

@@ -80,6 +80,8 @@ CREATE FUNCTION consign.default_policy() RETURNS jsonb
         "claim_max_bytes": 16777216,
         "concurrency": 16,
         "rate_per_second": null,
+        "total_concurrency": null,
+        "total_rate_per_second": null,
         "timeout_ms": 10000,
         "record_begin": false,
         "presume_begun": false,
@@ -182,6 +184,10 @@ BEGIN
         -- JSON's null means no limit; the stored policy still has the field.
         WHEN p_policy->'rate_per_second' <> 'null' AND NOT consign.is_between(p_policy->'rate_per_second', 1, 4294967295)
             THEN 'rate_per_second: must be at least 1, or null for no limit; consign.pause() stops a queue'
+        WHEN p_policy->'total_concurrency' <> 'null' AND NOT consign.is_between(p_policy->'total_concurrency', 1, 10000)
+            THEN 'total_concurrency: must be from 1 to 10000, or null for no limit'
+        WHEN p_policy->'total_rate_per_second' <> 'null' AND NOT consign.is_between(p_policy->'total_rate_per_second', 1, 10000)
+            THEN 'total_rate_per_second: must be from 1 to 10000, or null for no limit'
         WHEN jsonb_typeof(p_policy->'archive') IS DISTINCT FROM 'boolean' THEN 'archive: must be true or false'
         WHEN p_policy->'keep_ms' <> 'null' AND NOT consign.is_between(p_policy->'keep_ms', 0, 3162240000000)
             THEN 'keep_ms: must be from 0 to 100 years, or null to keep for ever'
@@ -190,9 +196,10 @@ BEGIN
         WHEN p_policy->'keep_keys_ms' <> 'null' AND NOT consign.is_between(p_policy->'keep_keys_ms', 0, 3162240000000)
             THEN 'keep_keys_ms: must be from 0 to 100 years, or null to keep for ever'
         WHEN EXISTS (SELECT FROM unnest(ARRAY['lease_ttl_ms', 'lease_ttl_max_ms', 'attempts_max', 'payload_max_bytes', 'claim_max_bytes',
-                                              'concurrency', 'rate_per_second', 'timeout_ms', 'keep_ms', 'keep_dead_ms', 'keep_keys_ms']) f
+                                              'concurrency', 'rate_per_second', 'total_concurrency', 'total_rate_per_second', 'timeout_ms',
+                                              'keep_ms', 'keep_dead_ms', 'keep_keys_ms']) f
                          WHERE (p_policy->>f)::numeric <> trunc((p_policy->>f)::numeric))
-            THEN 'numbers other than those of retry must be whole: lease_ttl_ms, lease_ttl_max_ms, attempts_max, payload_max_bytes, claim_max_bytes, concurrency, rate_per_second, timeout_ms, keep_ms, keep_dead_ms, keep_keys_ms'
+            THEN 'numbers other than those of retry must be whole: lease_ttl_ms, lease_ttl_max_ms, attempts_max, payload_max_bytes, claim_max_bytes, concurrency, rate_per_second, total_concurrency, total_rate_per_second, timeout_ms, keep_ms, keep_dead_ms, keep_keys_ms'
     END;
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'policy.%', v_wrong USING ERRCODE = 'CN006';

@@ -249,6 +249,47 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.require_ttl(text, jsonb, interval) FROM PUBLIC;
 
+-- How many messages of a queue are leased. Locks its limits until the transaction ends: claims of a queue with a limit for
+-- all processes wait for each other.
+CREATE FUNCTION consign.count_leased(p_queue text) RETURNS int
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    INSERT INTO consign.queue_limit (queue)
+        SELECT p_queue WHERE NOT EXISTS (SELECT FROM consign.queue_limit l WHERE l.queue = p_queue) ON CONFLICT (queue) DO NOTHING;
+    PERFORM FROM consign.queue_limit l WHERE l.queue = p_queue FOR UPDATE;
+    RETURN (SELECT coalesce(sum(cardinality(l.ids)), 0) FROM consign.lease l WHERE l.queue = p_queue);
+END $$;
+REVOKE ALL ON FUNCTION consign.count_leased(text) FROM PUBLIC;
+
+-- Reserves up to p_count times at which the caller may send a message of a queue each, so that all workers together keep its
+-- total_rate_per_second: the first at `first_at`, each next one `apart` later. NULLs if the queue has no such rate. The same
+-- rule as SendSlots::reserve in the kernel.
+CREATE FUNCTION consign.reserve_slots(p_queue text, p_count int, OUT now timestamptz, OUT first_at timestamptz, OUT apart interval, OUT slots int)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_rate int := ((consign.known_queue(p_queue)).policy->>'total_rate_per_second')::int;
+    v_us   bigint := ceil(100000000.0 / (v_rate * 97));
+BEGIN
+    IF NOT consign.may_work(p_queue) THEN
+        PERFORM consign.refuse_queue(p_queue);
+    END IF;
+    IF (p_count BETWEEN 1 AND 1000) IS NOT TRUE THEN
+        RAISE EXCEPTION 'slots: is %; must be from 1 to 1000', coalesce(p_count::text, 'null') USING ERRCODE = 'CN006';
+    END IF;
+    IF v_rate IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM consign.count_leased(p_queue);
+    now := consign.clock();
+    apart := interval '1 microsecond' * v_us;
+    slots := least(p_count, greatest(500000 / v_us, 1));
+    first_at := greatest(now, (SELECT l.slot_at FROM consign.queue_limit l WHERE l.queue = p_queue AND l.slot_at <= now + interval '5 minutes'));
+    UPDATE consign.queue_limit l SET slot_at = first_at + slots * apart WHERE l.queue = p_queue;
+END $$;
+REVOKE ALL ON FUNCTION consign.reserve_slots(text, int) FROM PUBLIC;
+
 -- Leases up to p_limit of the oldest due messages of a queue; a lease of NULLs if there are none. p_presumed_begun: the
 -- sink may be called without an announcement; NULL: as the queue's presume_begun says. p_in_pieces: see take_due.
 -- p_bytes_max: fewer bytes than the queue's policy allows, if not NULL.
@@ -295,6 +336,9 @@ BEGIN
     END IF;
     IF v_paused IS NOT NULL THEN
         RETURN;
+    END IF;
+    IF v_policy->>'total_concurrency' IS NOT NULL THEN
+        p_limit := least(p_limit, (v_policy->>'total_concurrency')::int - consign.count_leased(p_queue));
     END IF;
     -- A hint from before the clock was set back would hide what was enqueued since.
     v_taken := consign.take_due(p_queue, p_limit, least(p_bytes_max, (v_policy->>'claim_max_bytes')::bigint),

@@ -36,6 +36,7 @@ GRANT EXECUTE ON FUNCTION
 GRANT EXECUTE ON FUNCTION
     consign.claim(text, text, int, interval, timestamptz, bigint),
     consign.claim_packed(text, text, int, interval, timestamptz, bigint),
+    consign.reserve_slots(text, int),
     consign.renew(uuid, interval),
     consign.release(uuid),
     consign.begin(uuid, bigint[]),

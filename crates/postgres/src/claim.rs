@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use consign_kernel::{
     BeginAnswer, Claim, Claims, Expiry, Fence, Lease, MessageId, QueueName, ReleaseAnswer,
-    RenewAnswer, Result, Settle as _, Token,
+    RenewAnswer, Result, SendSlots, Settle as _, Token,
 };
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx;
@@ -43,6 +43,26 @@ impl Claims for PostgresStore {
                 answer => return Ok(answer),
             }
         }
+    }
+
+    async fn reserve_slots(&self, queue: &QueueName, count: u32) -> Result<Option<SendSlots>> {
+        SendSlots::validate_count(count)?;
+        let statement = sqlx::query(include_str!("../sql/reserve_slots.sql"))
+            .bind(queue.as_str())
+            .bind(i32::try_from(count).expect("invariant: validated"));
+        let rows = self
+            .fetch_as(Use::Claim, "reserve send slots", statement)
+            .await?;
+        let row = rows::only(&rows)?;
+        let Some(first_at) = rows::optional_time(row, "first_at")? else {
+            return Ok(None);
+        };
+        Ok(Some(SendSlots {
+            now: rows::time(row, "now")?,
+            first_at,
+            apart_us: rows::count(row, "apart_us")?,
+            count: rows::number(row, "slots")?,
+        }))
     }
 
     async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer> {

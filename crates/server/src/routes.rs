@@ -338,6 +338,8 @@ impl Routes {
         let wait_max = self.shared.options.wait_max();
         let queue = &[codes::UNKNOWN_QUEUE];
         self.add_waiting(POST, "/v1/claims", work, queue, claims::claim, wait_max);
+        let slots = "/v1/queues/{queue}/slots";
+        self.add(POST, slots, work, queue, leases::reserve_slots);
         self.add(POST, "/v1/leases/{token}/renew", work, LOST, leases::renew);
         self.add(POST, "/v1/leases/{token}/begin", work, HELD, leases::begin);
         self.add(

@@ -225,6 +225,12 @@ CREATE TABLE queue_stats (
     PRIMARY KEY (minute, queue)
 ) STRICT, WITHOUT ROWID;
 
+-- Queues with a rate for all processes: the next send slot of each.
+CREATE TABLE queue_limit (
+    queue   TEXT PRIMARY KEY,
+    slot_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Retention: finished messages leave, a window of ids at a time. See the trait `Retain` of consign-kernel.
 
 -- The lease of the process that takes the steps. token: null before the first lease. cursor: the last id that the search

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use consign_failpoint::kill_at;
 use consign_kernel::{
     BeginAnswer, Claim, ClaimedMessage, Claims, Expiry, Fence, Lease, Message, MessageId,
-    QueueName, ReleaseAnswer, RenewAnswer, Token,
+    QueueName, ReleaseAnswer, RenewAnswer, SendSlots, Token,
     plan::{Room, Share, claimable, not_in_lease},
     validate_ttl,
 };
@@ -40,6 +40,16 @@ impl Claims for SqliteStore {
 
     async fn claim(&self, claim: &Claim) -> consign_kernel::Result<Option<Lease>> {
         self.take(claim, false).await
+    }
+
+    async fn reserve_slots(
+        &self,
+        queue: &QueueName,
+        count: u32,
+    ) -> consign_kernel::Result<Option<SendSlots>> {
+        SendSlots::validate_count(count)?;
+        write!(self, "reserve send slots", (queue), |work| work
+            .reserve_slots(&queue, count))
     }
 
     async fn renew(&self, token: Token, ttl: Duration) -> consign_kernel::Result<RenewAnswer> {
@@ -134,8 +144,12 @@ impl Work<'_> {
         if paused {
             return Ok(None);
         }
-        let bytes_max = claim.bytes_allowed(&policy);
-        let taken = self.take_due(claim, bytes_max, batches).await?;
+        let limit = match policy.total_concurrency {
+            None => claim.limit,
+            Some(_) => policy.claimable(claim.limit, self.leased(&claim.queue).await?),
+        };
+        let room = Room::new(limit, claim.bytes_allowed(&policy));
+        let taken = self.take_due(claim, limit, room, batches).await?;
         if taken.entries.is_empty() {
             return Ok(None);
         }
@@ -185,10 +199,11 @@ impl Work<'_> {
     async fn take_due(
         &mut self,
         claim: &Claim,
-        bytes_max: u64,
+        limit: u32,
+        room: Room,
         first: Vec<SqliteRow>,
     ) -> Result<ClaimedEntries> {
-        let limit = claim.limit as usize;
+        let limit = limit as usize;
         let now = rows::micros(self.now);
         let mut batches = Vec::with_capacity(first.len());
         for row in &first {
@@ -222,7 +237,7 @@ impl Work<'_> {
                 batches.push(batch);
             }
         }
-        self.take(batches, Room::new(claim.limit, bytes_max)).await
+        self.take(batches, room).await
     }
 
     /// Takes entries out of these batches while there is room; those it empties are left to be removed.

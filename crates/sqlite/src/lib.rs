@@ -24,6 +24,7 @@ mod retain;
 pub mod rows;
 mod schedule;
 mod settle;
+mod slots;
 mod store;
 mod wait;
 mod watch;

@@ -8,8 +8,8 @@ use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use consign_failpoint::stop_at;
 use consign_kernel::{
-    BeginAnswer, Certainty, Claim, Error, Fence, Lease, MessageId, Queue, QueueName, ReleaseAnswer,
-    Report, Result, SettleAnswer, Token,
+    BeginAnswer, Certainty, Claim, Error, Fence, Lease, MessageId, PAGE_ENTRIES_MAX, Queue,
+    QueueName, ReleaseAnswer, Report, Result, SendSlots, SettleAnswer, Token,
 };
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -37,6 +37,11 @@ pub(crate) enum Event {
         wait_max: Duration,
         took: Duration,
         answer: Result<bool>,
+    },
+    /// Send slots were reserved.
+    Reserved {
+        sent: Instant,
+        answer: Result<Option<SendSlots>>,
     },
     /// The queue was read.
     Read(Result<Option<Queue>>),
@@ -77,6 +82,14 @@ pub(crate) async fn wait(context: Arc<Context>, wait_max: Duration) -> Event {
         took: started.elapsed(),
         answer: record_availability(&context, answer),
     }
+}
+
+pub(crate) async fn reserve_slots(context: Arc<Context>, count: u32) -> Event {
+    let count = count.min(PAGE_ENTRIES_MAX);
+    let sent = Instant::now();
+    let reserve = context.store.reserve_slots(&context.queue, count);
+    let answer = guarded(&context, "reserve send slots", reserve).await;
+    Event::Reserved { sent, answer }
 }
 
 pub(crate) async fn read(context: Arc<Context>) -> Event {

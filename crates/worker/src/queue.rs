@@ -9,6 +9,7 @@ mod claiming;
 mod delivering;
 mod ending;
 mod recording;
+mod slots;
 mod state;
 
 use std::sync::{
@@ -125,6 +126,7 @@ impl QueueLoop {
         self.release_for_breaker();
         self.leases.close_windows(now);
         self.start_deliveries(now);
+        self.reserve_slots(now);
         self.report_to_breaker(now);
         self.advance_leases();
         self.look_for_work(now);
@@ -162,6 +164,7 @@ impl QueueLoop {
                 answer,
             } => self.waited(wait_max, took, answer),
             Event::Read(answer) => self.read_policy(answer),
+            Event::Reserved { sent, answer } => self.reserved(sent, answer),
             event => self.recorded(event),
         }
     }
@@ -221,6 +224,7 @@ impl QueueLoop {
         }
         self.context.set_lease_ttl(policy.lease_ttl_ms);
         self.pace.set_rate(policy.rate_per_second, now);
+        self.pace.share(policy.total_rate_per_second.is_some());
         self.policy.current = Some(policy);
     }
 

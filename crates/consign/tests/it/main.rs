@@ -16,6 +16,7 @@ mod help;
 mod hot;
 mod http;
 mod leaving_kills;
+mod limits;
 mod many_queues;
 mod memory;
 mod mistakes;

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::{Router, extract::State, http::HeaderMap, http::StatusCode};
@@ -35,6 +35,10 @@ pub(crate) struct Receiver {
 struct ReceiverState {
     /// Requests by idempotency key.
     seen: Mutex<BTreeMap<String, u32>>,
+    /// When requests began.
+    times: Mutex<Vec<Instant>>,
+    /// Requests under way, and the most there ever were.
+    under_way: Mutex<(usize, usize)>,
     mood: watch::Sender<ReplyMode>,
     started: watch::Sender<usize>,
 }
@@ -45,6 +49,8 @@ impl Receiver {
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(ReceiverState {
             seen: Mutex::default(),
+            times: Mutex::default(),
+            under_way: Mutex::default(),
             mood: watch::Sender::new(mood),
             started: watch::Sender::new(0),
         });
@@ -77,6 +83,16 @@ impl Receiver {
     pub(crate) fn seen(&self) -> BTreeMap<String, u32> {
         self.shared.seen.lock().unwrap().clone()
     }
+
+    /// When requests began, in order.
+    pub(crate) fn times(&self) -> Vec<Instant> {
+        self.shared.times.lock().unwrap().clone()
+    }
+
+    /// The most requests that were under way at once.
+    pub(crate) fn most_under_way(&self) -> usize {
+        self.shared.under_way.lock().unwrap().1
+    }
 }
 
 impl Drop for Receiver {
@@ -85,7 +101,27 @@ impl Drop for Receiver {
     }
 }
 
+/// Counts a request until it is dropped: a client may hang up.
+struct UnderWay(Arc<ReceiverState>);
+
+impl UnderWay {
+    fn count(shared: &Arc<ReceiverState>) -> Self {
+        let mut under_way = shared.under_way.lock().unwrap();
+        under_way.0 += 1;
+        under_way.1 = under_way.1.max(under_way.0);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.lock().unwrap().0 -= 1;
+    }
+}
+
 async fn take(State(shared): State<Arc<ReceiverState>>, headers: HeaderMap) -> StatusCode {
+    shared.times.lock().unwrap().push(Instant::now());
+    let _counted = UnderWay::count(&shared);
     let key = headers["idempotency-key"].to_str().unwrap().to_owned();
     *shared.seen.lock().unwrap().entry(key).or_default() += 1;
     shared.started.send_modify(|count| *count += 1);

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{BatchKey, Entry, LeaseRow, Reference, later};
 use crate::{
     AttemptOutcome, BeginAnswer, Claim, ClaimedMessage, Claims, Expiry, Fence, Lease, MessageId,
-    Outcome, QueueName, ReferenceStore, ReleaseAnswer, RenewAnswer, Token,
+    Outcome, QueueName, ReferenceStore, ReleaseAnswer, RenewAnswer, SendSlots, Token,
     error::Result,
     plan::{Room, Share, claimable, not_in_lease},
     queue::validate_ttl,
@@ -29,6 +29,10 @@ impl Claims for ReferenceStore {
             let token = reference.counter_token().unwrap_or(token);
             reference.claim(now, token, claim)
         })
+    }
+
+    async fn reserve_slots(&self, queue: &QueueName, count: u32) -> Result<Option<SendSlots>> {
+        self.at(|reference, now| reference.reserve_slots(now, queue, count))
     }
 
     async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
@@ -63,7 +67,10 @@ impl Reference {
         }
         let ttl = claim.ttl.unwrap_or(queue.policy.lease_ttl());
         let bytes_max = claim.bytes_allowed(&queue.policy);
-        let entries = self.take_due(now, claim, bytes_max);
+        let limit = queue
+            .policy
+            .claimable(claim.limit, self.leased(&claim.queue));
+        let entries = self.take_due(now, &claim.queue, Room::new(limit, bytes_max));
         if entries.is_empty() {
             return Ok(None);
         }
@@ -94,12 +101,17 @@ impl Reference {
         Ok(Some(lease))
     }
 
+    /// Messages of a queue in leases.
+    pub(super) fn leased(&self, queue: &QueueName) -> u64 {
+        let leases = self.leases.values().filter(|lease| lease.queue == *queue);
+        leases.map(|lease| lease.entries.len() as u64).sum()
+    }
+
     /// Takes the oldest due entries out of their batches, the last one split to respect the limits.
-    fn take_due(&mut self, now: Timestamp, claim: &Claim, bytes_max: u64) -> Vec<Entry> {
+    fn take_due(&mut self, now: Timestamp, queue: &QueueName, mut room: Room) -> Vec<Entry> {
         let due = self.ready.keys();
-        let due = due.filter(|key| key.queue == claim.queue && key.due_at <= now);
+        let due = due.filter(|key| key.queue == *queue && key.due_at <= now);
         let due: Vec<BatchKey> = claimable(due.cloned().collect(), |key| self.ready[key].isolated);
-        let mut room = Room::new(claim.limit, bytes_max);
         let mut taken = Vec::new();
         for key in due {
             let batch = self.ready.get_mut(&key).expect("invariant: just listed");
@@ -117,6 +129,22 @@ impl Reference {
             }
         }
         taken
+    }
+
+    /// Reserves send slots, if the queue has a rate for all processes.
+    pub fn reserve_slots(
+        &mut self,
+        now: Timestamp,
+        queue: &QueueName,
+        count: u32,
+    ) -> Result<Option<SendSlots>> {
+        SendSlots::validate_count(count)?;
+        let Some(rate) = self.known_queue(queue)?.policy.total_rate_per_second else {
+            return Ok(None);
+        };
+        let (slots, next_at) = SendSlots::reserve(rate, self.slots.get(queue).copied(), now, count);
+        self.slots.insert(queue.clone(), next_at);
+        Ok(Some(slots))
     }
 
     fn claimed(&self, entry: &Entry) -> ClaimedMessage {

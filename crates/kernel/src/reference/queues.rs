@@ -139,8 +139,7 @@ impl Reference {
                 counts.scheduled += count;
             }
         }
-        let leases = self.leases.values().filter(|lease| lease.queue == *name);
-        counts.leased = leases.map(|lease| lease.entries.len() as u64).sum();
+        counts.leased = self.leased(name);
         counts.waiting = self
             .waiting
             .keys()

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use axum::{Extension, Json as Answer, extract::State};
+use axum::{
+    Extension, Json as Answer,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
 use consign_kernel::{
-    BeginAnswer, MessageId, RecordedOutcome, ReleaseAnswer, RenewAnswer, Report, SettleAnswer,
-    Token, TokenPrefix,
+    BeginAnswer, MessageId, QueueName, RecordedOutcome, ReleaseAnswer, RenewAnswer, Report,
+    SettleAnswer, Token, TokenPrefix,
 };
 use serde_json::json;
 
@@ -17,7 +22,7 @@ use crate::{
     wire::{
         leases::{
             BeginBody, BegunBody, EndedBody, LeaseList, ReleaseBody, ReleasedBody, RenewBody,
-            RenewedBody, SettleBody, SettledBody,
+            RenewedBody, ReservedBody, SettleBody, SettledBody, SlotsBody,
         },
         messages::LimitParams,
         operate::{ReasonBody, by},
@@ -36,6 +41,31 @@ pub(crate) async fn list(
 ) -> Result<Answer<LeaseList>, Problem> {
     let leases = state.store.leases(params.limit()).await?;
     Ok(Answer(LeaseList { leases }))
+}
+
+/// Reserve send slots
+///
+/// Times at which the caller may send a message of the queue each, so that all workers together keep its
+/// `total_rate_per_second`. Answers 204 if the queue has no such rate.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/slots", operation_id = "reserve_slots", tag = "work",
+    params(("queue" = String, Path, description = "The queue")),
+    request_body = SlotsBody,
+    responses(
+        (status = 200, description = "Reserved", body = ReservedBody),
+        (status = 204, description = "The queue has no rate for all workers"),
+    ),
+)]
+pub(crate) async fn reserve_slots(
+    State(state): State<AppState>,
+    InPath(queue): InPath<QueueName>,
+    Json(body): Json<SlotsBody>,
+) -> Result<Response, Problem> {
+    let slots = state.store.reserve_slots(&queue, body.count).await?;
+    Ok(match slots {
+        Some(slots) => Answer(ReservedBody::from(slots)).into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    })
 }
 
 /// Prolong a lease

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use consign_kernel::{
     ClaimedMessage, EndedLease, Fence, Lease, LeaseView, Message, MessageId, Outcome, Payload,
-    QueueName, RecordedOutcome, Report, Token,
+    QueueName, RecordedOutcome, Report, SendSlots, Token,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,41 @@ pub(crate) struct ClaimBody {
 
 fn one() -> u32 {
     1
+}
+
+/// A request for send slots.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SlotsBody {
+    /// At most this many, 1 to 1,000; 1 by default.
+    #[serde(default = "one")]
+    pub(crate) count: u32,
+}
+
+/// Times at which the caller may send a message each.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ReservedBody {
+    /// The database's clock.
+    #[schema(value_type = String, format = DateTime)]
+    now: Timestamp,
+    /// The time of the first slot.
+    #[schema(value_type = String, format = DateTime)]
+    first_at: Timestamp,
+    /// From one slot to the next, in microseconds.
+    apart_us: u64,
+    /// How many slots there are.
+    count: u32,
+}
+
+impl From<SendSlots> for ReservedBody {
+    fn from(slots: SendSlots) -> Self {
+        Self {
+            now: slots.now,
+            first_at: slots.first_at,
+            apart_us: slots.apart_us,
+            count: slots.count,
+        }
+    }
 }
 
 /// Leased messages, and the token to settle them.

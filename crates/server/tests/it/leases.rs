@@ -31,6 +31,7 @@ on_stores!(
     a_lease_of_another_server_is_settled_without_a_wait,
     an_operator_ends_a_lease,
     a_lease_cannot_outlast_its_queue,
+    send_slots_are_reserved,
 );
 
 async fn under(bench: &Bench, lease: &Value, action: &str, body: Value) -> Answer {
@@ -285,4 +286,27 @@ async fn a_lease_of_another_server_is_settled_without_a_wait(bench: Bench) {
         delivered.fetch_add(new, Ordering::Relaxed) + new == 2
     })
     .await;
+}
+
+async fn send_slots_are_reserved(bench: Bench) {
+    bench.enqueue("mail", json!({"n": 1})).await;
+    let path = "/v1/queues/mail/slots";
+    let none = bench.post(path, json!({"count": 3})).await;
+    assert_eq!(none.status, 204, "no rate: {none:?}");
+    let rate =
+        json!({"policy": {"total_rate_per_second": 10}, "reason": "the receiver asks for it"});
+    bench.patch("/v1/queues/mail", rate).await;
+    let slots = bench.post(path, json!({"count": 3})).await.json;
+    assert_eq!(slots["count"], 3, "{slots}");
+    assert!(slots["apart_us"].as_u64().unwrap() > 100_000, "{slots}");
+    assert!(
+        slots["first_at"].as_str() >= slots["now"].as_str(),
+        "{slots}"
+    );
+    let next = bench.post(path, json!({})).await.json;
+    assert_eq!(next["count"], 1, "{next}");
+    let answer = bench.post(path, json!({"count": 0})).await;
+    answer.is_problem(400, "invalid_input");
+    let ghost = bench.post("/v1/queues/ghost/slots", json!({})).await;
+    ghost.is_problem(404, "unknown_queue");
 }

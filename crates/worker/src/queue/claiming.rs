@@ -215,10 +215,14 @@ impl QueueLoop {
             speed: self.deliveries.speed,
             concurrency,
             slots_free: concurrency.saturating_sub(self.deliveries.slots_used as u32),
-            rate_per_second: policy.rate_per_second,
+            rate_per_second: [policy.rate_per_second, policy.total_rate_per_second]
+                .into_iter()
+                .flatten()
+                .min(),
             lease_ttl: policy.lease_ttl(),
             prefetch_max: self.context.claim_max(),
-            only_free_slots: self.context.only_free_slots,
+            // What is leased counts, whether it is sent or waits.
+            only_free_slots: self.context.only_free_slots || policy.total_concurrency.is_some(),
             whole_batches: self.context.whole_batches,
         })
     }

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{ClaimedMessage, Fence, MessageId, Outcome, QueuePolicy, Report};
+use consign_kernel::{
+    ClaimedMessage, Fence, MessageId, Outcome, QueuePolicy, Report, Result, SendSlots,
+};
 use futures_util::future::{AbortHandle, Abortable};
 use tokio::time::Instant;
 use tracing::warn;
@@ -133,6 +135,32 @@ impl QueueLoop {
         );
         held.is_busy = true;
         self.operations.record(begin);
+    }
+
+    /// Reserves send slots for what could start, where all processes share a rate.
+    pub(super) fn reserve_slots(&mut self, now: Instant) {
+        let free =
+            (self.deliveries.concurrency.now() as usize).saturating_sub(self.deliveries.slots_used);
+        let wanted = self.leases.waiting.min(free);
+        let Some(slots) = &mut self.pace.slots else {
+            return;
+        };
+        if let Some(count) = slots.missing(wanted, now) {
+            slots.started_reserving();
+            let reserve = ops::reserve_slots(Arc::clone(&self.context), count);
+            self.operations.tasks.spawn(reserve);
+        }
+    }
+
+    pub(super) fn reserved(&mut self, sent: Instant, answer: Result<Option<SendSlots>>) {
+        let now = Instant::now();
+        let Some(slots) = &mut self.pace.slots else {
+            return;
+        };
+        match answer {
+            Ok(reserved) => slots.reserved(reserved, sent, now),
+            Err(_) => slots.were_not_reserved(now),
+        }
     }
 
     /// Whether anything may start at all.

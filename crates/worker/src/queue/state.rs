@@ -11,7 +11,7 @@ use consign_kernel::{Bucket, Fence, QueuePolicy, Rate};
 use futures_util::{future::Abortable, stream::FuturesUnordered};
 use tokio::{task::JoinSet, time::Instant};
 
-use super::delivering::FinishedDelivery;
+use super::{delivering::FinishedDelivery, slots::Slots};
 use crate::{
     backoff::{Backoff, chance},
     concurrency::Concurrency,
@@ -179,6 +179,8 @@ impl Deliveries {
 #[derive(Default)]
 pub(super) struct Pace {
     bucket: Option<Bucket>,
+    /// Set if the queue has a rate for all processes.
+    pub(super) slots: Option<Slots>,
     /// Nothing starts before then, by the rate.
     start_at: Option<Instant>,
     /// Nothing starts before then, at the sink's request.
@@ -196,6 +198,14 @@ impl Pace {
         }
     }
 
+    /// Uses send slots of all processes from now on, or does so no more.
+    pub(super) fn share(&mut self, is_shared: bool) {
+        if is_shared != self.slots.is_some() {
+            self.slots = is_shared.then(Slots::default);
+            self.start_at = None;
+        }
+    }
+
     /// Forgets times that have come.
     pub(super) fn advance(&mut self, now: Instant) {
         self.paced_until = self.paced_until.filter(|until| now < *until);
@@ -209,16 +219,22 @@ impl Pace {
 
     /// Takes the share of one delivery; `false` where the rate is used up.
     pub(super) fn take(&mut self, now: Instant) -> bool {
-        let Some(bucket) = &mut self.bucket else {
-            return true;
-        };
-        match bucket.take(now.into_std()) {
-            Ok(()) => true,
-            Err(wait) => {
-                self.start_at = Some(now + wait);
-                false
-            }
+        if let Some(slots) = &mut self.slots
+            && let Err(next) = slots.due(now)
+        {
+            self.start_at = next;
+            return false;
         }
+        if let Some(bucket) = &mut self.bucket
+            && let Err(wait) = bucket.take(now.into_std())
+        {
+            self.start_at = Some(now + wait);
+            return false;
+        }
+        if let Some(slots) = &mut self.slots {
+            slots.take();
+        }
+        true
     }
 
     /// The sink requested a pause.

@@ -65,8 +65,14 @@ struct Parts {
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     concurrency: Option<u32>,
     /// Most deliveries a second in one worker process, or none
-    #[arg(long, value_name = "PER_SECOND", value_parser = rate, allow_negative_numbers = true)]
-    rate: Option<Rate>,
+    #[arg(long, value_name = "PER_SECOND", value_parser = limit, allow_negative_numbers = true)]
+    rate: Option<Limit>,
+    /// Most messages leased at once in all processes, or none
+    #[arg(long, value_name = "COUNT", value_parser = limit, allow_negative_numbers = true)]
+    total_concurrency: Option<Limit>,
+    /// Most deliveries in any second in all worker processes, or none
+    #[arg(long, value_name = "PER_SECOND", value_parser = limit, allow_negative_numbers = true)]
+    total_rate: Option<Limit>,
     /// How long one delivery may take, such as 10s
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     timeout: Option<Duration>,
@@ -118,16 +124,16 @@ fn keep(text: &str) -> Result<Keep, String> {
 
 /// A limit, or none: clap takes a bare `Option` for a flag that may be left out.
 #[derive(Clone, Copy, Debug)]
-struct Rate(Option<u32>);
+struct Limit(Option<u32>);
 
 /// `100` or `none`.
-fn rate(text: &str) -> Result<Rate, String> {
+fn limit(text: &str) -> Result<Limit, String> {
     match text {
-        "none" => Ok(Rate(None)),
+        "none" => Ok(Limit(None)),
         text => text
             .parse()
-            .map(|rate| Rate(Some(rate)))
-            .map_err(|_| "a rate is a whole number of deliveries a second, or none".to_owned()),
+            .map(|limit| Limit(Some(limit)))
+            .map_err(|_| "a limit is a whole number, or none".to_owned()),
     }
 }
 
@@ -204,8 +210,14 @@ impl Parts {
         if let Some(concurrency) = self.concurrency {
             policy.concurrency = concurrency;
         }
-        if let Some(Rate(rate)) = self.rate {
+        if let Some(Limit(rate)) = self.rate {
             policy.rate_per_second = rate;
+        }
+        if let Some(Limit(limit)) = self.total_concurrency {
+            policy.total_concurrency = limit;
+        }
+        if let Some(Limit(rate)) = self.total_rate {
+            policy.total_rate_per_second = rate;
         }
         if let Some(timeout) = self.timeout {
             policy.timeout_ms = u64::try_from(timeout.as_millis()).map_err(|_| {
