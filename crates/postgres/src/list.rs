@@ -158,6 +158,7 @@ impl PostgresStore {
             Some(StateKind::Held) => (page!("held"), Walk::None),
             Some(StateKind::Dead) if filter.code.is_some() => (page!("code"), Walk::None),
             Some(StateKind::Dead) => (page!("dead"), Walk::None),
+            Some(StateKind::Discarded) => (page!("discarded"), Walk::None),
             Some(StateKind::Delivered) => (page!("delivered"), Walk::Attempts),
         })
     }
