@@ -227,7 +227,8 @@ impl Routes {
 
     fn operating(&mut self) {
         use messages::{
-            hold, hold_many, requeue, requeue_many, resolve, resolve_many, unhold, unhold_many,
+            cancel, cancel_many, discard, discard_many, hold, hold_many, requeue, requeue_many,
+            resolve, resolve_many, skip, unhold, unhold_many,
         };
         const REASON: &Meaning = codes::REASON_REQUIRED;
         const LEASE: &[&Meaning] = &[REASON, codes::UNKNOWN_LEASE];
@@ -248,6 +249,25 @@ impl Routes {
         ];
         const HOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HOLDABLE];
         const UNHOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HELD];
+        const DISCARD: &[&Meaning] = &[
+            REASON,
+            codes::NO_SUCH_MESSAGE,
+            codes::NOT_DISCARDABLE,
+            codes::APP_QUEUE,
+        ];
+        const CANCEL: &[&Meaning] = &[
+            REASON,
+            codes::NO_SUCH_MESSAGE,
+            codes::NOT_CANCELLABLE,
+            codes::APP_QUEUE,
+        ];
+        const SKIP: &[&Meaning] = &[
+            REASON,
+            codes::UNKNOWN_QUEUE,
+            codes::EMPTY_GROUP,
+            codes::NOT_DISCARDABLE,
+            codes::APP_QUEUE,
+        ];
         const PUT_QUEUE: &[&Meaning] = &[REASON, codes::QUEUE_NOT_EMPTY, codes::APP_NOT_ENABLED];
         const PATCH_QUEUE: &[&Meaning] = &[REASON, codes::UNKNOWN_QUEUE, codes::QUEUE_NOT_EMPTY];
         const QUEUE: &[&Meaning] = &[REASON, codes::UNKNOWN_QUEUE];
@@ -257,6 +277,11 @@ impl Routes {
         self.add(POST, "/v1/messages/{id}/hold", operate, HOLD, hold);
         self.add(POST, "/v1/messages/{id}/unhold", operate, UNHOLD, unhold);
         self.add(POST, "/v1/messages/{id}/resolve", operate, UNHOLD, resolve);
+        self.add(POST, "/v1/messages/{id}/discard", operate, DISCARD, discard);
+        self.add(POST, "/v1/messages/{id}/cancel", operate, CANCEL, cancel);
+        self.add(POST, "/v1/messages/discard", operate, MANY, discard_many);
+        self.add(POST, "/v1/messages/cancel", operate, MANY, cancel_many);
+        self.add(POST, "/v1/queues/{queue}/skip", operate, SKIP, skip);
         self.add(POST, "/v1/messages/{id}/erase", operate, ERASE, erase::one);
         self.add(POST, "/v1/messages/erase", operate, MANY, erase::many);
         self.add(POST, "/v1/messages/requeue", operate, MANY, requeue_many);

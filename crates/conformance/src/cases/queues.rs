@@ -2,7 +2,7 @@
 
 use consign_kernel::{
     CLAIM_BYTES_MAX, Counts, Error, OnDead, OnUncertain, Outcome, Queue, QueueName, QueuePolicy,
-    RetrySchedule,
+    RetrySchedule, StateKind,
 };
 
 use crate::{
