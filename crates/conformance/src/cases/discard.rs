@@ -1,8 +1,8 @@
 //! Discarding: a dead or held message is closed for good, and never counted as delivered (G6).
 
 use consign_kernel::{
-    ErasureAnswer, MessageId, Move, MoveResult, OnDead, OnUncertain, Outcome, QueuePolicy,
-    Resolution, State, StateKind,
+    ErasureAnswer, MessageId, Move, MoveResult, OnDead, OnUncertain, Outcome, QueuePolicy, Refusal,
+    Resolution, State, StateKind, Step,
 };
 
 use super::retention::keeping;
@@ -208,6 +208,7 @@ pub(crate) async fn discarded_messages_are_counted_for_ever(harness: &dyn Harnes
     let stage = Stage::with(harness, keeping(Some(60), None)).await;
     let maintenance = stage.maintenance().await;
     let delivered = stage.delivered(2).await;
+    stage.advance(s(1)).await;
     let dead = stage.dead(2).await;
     let cancelled = stage.enqueue(1).await;
     let totals = async || {
@@ -255,9 +256,12 @@ pub(crate) async fn a_discard_restarts_the_time_of_a_dead_message(harness: &dyn 
     let maintenance = stage.maintenance().await;
     let id = stage.dead_one().await;
     stage.advance(s(60)).await;
-    maintenance.begin_of(1).await;
+    let departure = maintenance.begin_of(1).await;
+    maintenance.archive(&departure).await;
     stage.discard(&[id]).await;
-    assert_eq!(maintenance.leave().await, 0, "its departure is given up");
+    let step = maintenance.step(&departure).await;
+    assert_eq!(step, Step::Refused(Refusal::Changed));
+    assert_eq!(maintenance.leave().await, 0, "the time counts from it");
     assert_eq!(stage.kind(id).await, Discarded);
     stage.advance(s(60)).await;
     assert_eq!(maintenance.leave().await, 1);

@@ -43,7 +43,7 @@ codes! {
     INVALID_INPUT "invalid_input" BAD_REQUEST
         "a value cannot be accepted" "correct the value that the detail names"
     QUEUE_NOT_EMPTY "queue_not_empty" CONFLICT
-        "the queue has unfinished messages" "drain the queue before changing `ordered` or `on_dead`"
+        "the queue has unfinished messages" "drain the queue before changing `ordered`"
     APP_NOT_ENABLED "app_not_enabled" CONFLICT
         "the queue belongs to an app that this process does not have" "enable the app, or use a process that has it"
     UNKNOWN_REDRIVE "unknown_redrive" NOT_FOUND
