@@ -152,11 +152,11 @@ async fn messages_are_closed_by_filter() {
 fn the_head_of_a_group_is_skipped() {
     let consign = Consign::new();
     consign
-        .run(["queues", "set", "ordered", "--ordered", "true"])
+        .run(["queues", "set", "ordered", "--ordered"])
         .expect(0);
     for payload in ["1", "2"] {
         consign
-            .run(["enqueue", "ordered", payload, "--group", "a"])
+            .run(["enqueue", payload, "--queue", "ordered", "--group", "a"])
             .expect(0);
     }
     let skip = |group| ["skip", "ordered", group, "--reason", "it never works"];

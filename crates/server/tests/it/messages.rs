@@ -1,5 +1,6 @@
 //! Reading messages, and moving them by hand.
 
+use consign_kernel::{By, QueuePolicy};
 use serde_json::json;
 
 use crate::bench::{Bench, on_stores};
