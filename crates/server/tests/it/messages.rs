@@ -235,7 +235,7 @@ async fn the_head_of_a_group_is_skipped(bench: Bench) {
     let queue = "ordered".parse().unwrap();
     bench
         .state
-        .store
+        .store()
         .put_queue(&queue, &policy, &by)
         .await
         .unwrap();

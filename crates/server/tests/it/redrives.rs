@@ -53,7 +53,7 @@ async fn a_redrive_discards_and_cancels(bench: Bench) {
         let started = bench.post("/v1/redrives", body).await;
         started.is(202);
         assert_eq!(started.json["plan"]["action"], action);
-        bench.state.store.step_redrive(10).await.unwrap();
+        bench.state.store().step_redrive(10).await.unwrap();
         assert_eq!(bench.state_of(id).await, "discarded");
     }
 }
