@@ -159,6 +159,7 @@ impl Routes {
         routes.enqueueing();
         routes.reading();
         routes.operating();
+        routes.closing();
         routes.working();
         routes.dashboard();
         for extension in server.extensions.iter() {
@@ -227,8 +228,7 @@ impl Routes {
 
     fn operating(&mut self) {
         use messages::{
-            cancel, cancel_many, discard, discard_many, hold, hold_many, requeue, requeue_many,
-            resolve, resolve_many, skip, unhold, unhold_many,
+            hold, hold_many, requeue, requeue_many, resolve, resolve_many, unhold, unhold_many,
         };
         const REASON: &Meaning = codes::REASON_REQUIRED;
         const LEASE: &[&Meaning] = &[REASON, codes::UNKNOWN_LEASE];
@@ -239,35 +239,8 @@ impl Routes {
             codes::NOT_DEAD,
             codes::ERASED,
         ];
-        const ERASE: &[&Meaning] = &[
-            REASON,
-            codes::NO_SUCH_MESSAGE,
-            codes::NOT_FINAL,
-            codes::BLOCKS_GROUP,
-            codes::NEEDED,
-            codes::APP_QUEUE,
-        ];
         const HOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HOLDABLE];
         const UNHOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HELD];
-        const DISCARD: &[&Meaning] = &[
-            REASON,
-            codes::NO_SUCH_MESSAGE,
-            codes::NOT_DISCARDABLE,
-            codes::APP_QUEUE,
-        ];
-        const CANCEL: &[&Meaning] = &[
-            REASON,
-            codes::NO_SUCH_MESSAGE,
-            codes::NOT_CANCELLABLE,
-            codes::APP_QUEUE,
-        ];
-        const SKIP: &[&Meaning] = &[
-            REASON,
-            codes::UNKNOWN_QUEUE,
-            codes::EMPTY_GROUP,
-            codes::NOT_DISCARDABLE,
-            codes::APP_QUEUE,
-        ];
         const PUT_QUEUE: &[&Meaning] = &[REASON, codes::QUEUE_NOT_EMPTY, codes::APP_NOT_ENABLED];
         const PATCH_QUEUE: &[&Meaning] = &[REASON, codes::UNKNOWN_QUEUE, codes::QUEUE_NOT_EMPTY];
         const QUEUE: &[&Meaning] = &[REASON, codes::UNKNOWN_QUEUE];
@@ -277,13 +250,6 @@ impl Routes {
         self.add(POST, "/v1/messages/{id}/hold", operate, HOLD, hold);
         self.add(POST, "/v1/messages/{id}/unhold", operate, UNHOLD, unhold);
         self.add(POST, "/v1/messages/{id}/resolve", operate, UNHOLD, resolve);
-        self.add(POST, "/v1/messages/{id}/discard", operate, DISCARD, discard);
-        self.add(POST, "/v1/messages/{id}/cancel", operate, CANCEL, cancel);
-        self.add(POST, "/v1/messages/discard", operate, MANY, discard_many);
-        self.add(POST, "/v1/messages/cancel", operate, MANY, cancel_many);
-        self.add(POST, "/v1/queues/{queue}/skip", operate, SKIP, skip);
-        self.add(POST, "/v1/messages/{id}/erase", operate, ERASE, erase::one);
-        self.add(POST, "/v1/messages/erase", operate, MANY, erase::many);
         self.add(POST, "/v1/messages/requeue", operate, MANY, requeue_many);
         self.add(POST, "/v1/messages/hold", operate, MANY, hold_many);
         self.add(POST, "/v1/messages/unhold", operate, MANY, unhold_many);
@@ -321,6 +287,47 @@ impl Routes {
         );
         let resume = "/v1/redrives/{id}/resume";
         self.add(POST, resume, operate, REDRIVE, redrives::resume);
+    }
+
+    fn closing(&mut self) {
+        use messages::{cancel, cancel_many, discard, discard_many, skip};
+        const REASON: &Meaning = codes::REASON_REQUIRED;
+        const MANY: &[&Meaning] = &[REASON, codes::BATCH_TOO_LARGE];
+        const DISCARD: &[&Meaning] = &[
+            REASON,
+            codes::NO_SUCH_MESSAGE,
+            codes::NOT_DISCARDABLE,
+            codes::APP_QUEUE,
+        ];
+        const CANCEL: &[&Meaning] = &[
+            REASON,
+            codes::NO_SUCH_MESSAGE,
+            codes::NOT_CANCELLABLE,
+            codes::APP_QUEUE,
+        ];
+        const SKIP: &[&Meaning] = &[
+            REASON,
+            codes::UNKNOWN_QUEUE,
+            codes::EMPTY_GROUP,
+            codes::NOT_DISCARDABLE,
+            codes::APP_QUEUE,
+        ];
+        const ERASE: &[&Meaning] = &[
+            REASON,
+            codes::NO_SUCH_MESSAGE,
+            codes::NOT_FINAL,
+            codes::BLOCKS_GROUP,
+            codes::NEEDED,
+            codes::APP_QUEUE,
+        ];
+        let operate = Access::OPERATE;
+        self.add(POST, "/v1/messages/{id}/discard", operate, DISCARD, discard);
+        self.add(POST, "/v1/messages/{id}/cancel", operate, CANCEL, cancel);
+        self.add(POST, "/v1/messages/discard", operate, MANY, discard_many);
+        self.add(POST, "/v1/messages/cancel", operate, MANY, cancel_many);
+        self.add(POST, "/v1/queues/{queue}/skip", operate, SKIP, skip);
+        self.add(POST, "/v1/messages/{id}/erase", operate, ERASE, erase::one);
+        self.add(POST, "/v1/messages/erase", operate, MANY, erase::many);
     }
 
     fn working(&mut self) {
