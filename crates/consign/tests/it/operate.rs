@@ -115,11 +115,12 @@ async fn messages_are_discarded_and_cancelled_with_a_reason() {
 #[tokio::test]
 async fn messages_are_closed_by_filter() {
     let consign = Consign::new();
-    for _ in 0..3 {
-        consign.enqueue_one();
-    }
+    consign.enqueue_one();
     let store = consign.store().await;
     work(&*store, &queue("default"), Outcome::Dead, "http_404").await;
+    for _ in 0..2 {
+        consign.enqueue_one();
+    }
     let reason = ["--reason", "not wanted"];
     consign.run(["cancel"]).expect(2);
     let preview = consign.run(["discard", "--code", "http_404"]).expect(0);
@@ -139,7 +140,10 @@ async fn messages_are_closed_by_filter() {
     );
     let cancel = ["cancel", "--queue", "default"];
     let preview = consign.run(cancel).expect(0).stdout;
-    assert!(preview.starts_with("2 messages would be cancelled"));
+    assert!(
+        preview.starts_with("2 messages would be cancelled"),
+        "{preview}"
+    );
     let yes = ["--yes", "--json"].into_iter().chain(reason);
     let done = consign.run(cancel.into_iter().chain(yes)).expect(0).json();
     assert_eq!(

@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(cutoffs.latest(), Timestamp::from_second(900).ok());
         for state in StateKind::ALL {
             let last = match state {
-                StateKind::Delivered => 900,
+                StateKind::Delivered | StateKind::Discarded => 900,
                 StateKind::Dead => 700,
                 _ => {
                     assert!(!may_leave(&finished(state, 0), &cutoffs), "{state:?}");
