@@ -70,18 +70,10 @@ CREATE FUNCTION consign.is_looked_at(p_look_at timestamptz, p_now timestamptz) R
     RETURN p_look_at > p_now AND p_look_at <= p_now + interval '1 day';
 REVOKE ALL ON FUNCTION consign.is_looked_at(timestamptz, timestamptz) FROM PUBLIC;
 
--- Where a page of messages ends that begins at p_first.
-CREATE FUNCTION consign.page_end(p_first bigint, p_until bigint) RETURNS bigint
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    RETURN coalesce((SELECT m.id FROM consign.message m WHERE m.id >= p_first AND m.id < p_until ORDER BY m.id OFFSET 10000 LIMIT 1), p_until);
-END $$;
-REVOKE ALL ON FUNCTION consign.page_end(bigint, bigint) FROM PUBLIC;
-
 -- What may leave from a range now: how many messages, by queue. Looked at by pages, as they are copied: a million
 -- attempts at once do not fit into memory, and while they are written to temporary files, every commit waits for the disk.
--- A large range whose first message is younger than the times of all queues is not read: ids grow with time, unless the clock was set back; then its messages leave later.
+-- A large range whose first message is younger than the times of all queues is not read: ids grow with time, unless the clock
+-- was set back; then its messages leave later.
 CREATE FUNCTION consign.look_at_range(p_range consign.range, p_cutoffs jsonb) RETURNS jsonb
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_nestloop = on SET jit = off
     AS $$
@@ -97,7 +89,7 @@ BEGIN
         RETURN NULL;
     END IF;
     WHILE v_first < p_range.until LOOP
-        v_until := consign.page_end(v_first, p_range.until);
+        v_until := coalesce((SELECT m.id FROM consign.message m WHERE m.id >= v_first AND m.id < p_range.until ORDER BY m.id OFFSET 10000 LIMIT 1), p_range.until);
         v_found := (SELECT jsonb_object_agg(c.queue, c.messages)
                         FROM (SELECT q.queue, sum(q.messages) AS messages
                                   FROM (SELECT e.key AS queue, e.value::bigint AS messages FROM jsonb_each_text(v_found) e

@@ -179,7 +179,8 @@ DECLARE
     -- So many are removed from consign.dead and consign.discarded while everyone waits; the others leave with the next departure.
     v_dead   CONSTANT int := 5000;
     v_first  bigint := p_departure.next_id;
-    v_until  bigint := consign.page_end(p_departure.next_id, p_departure.until);
+    v_until  bigint := coalesce((SELECT m.id FROM consign.message m WHERE m.id >= p_departure.next_id AND m.id < p_departure.until
+                                     ORDER BY m.id OFFSET 10000 LIMIT 1), p_departure.until);
     v_leaving record;
     v_parent text;
     v_stay   bigint;
