@@ -7,6 +7,8 @@ use consign_kernel::{By, MessageId, RetrySchedule};
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 use serde_json::Value;
 
+use crate::failure::Failure;
+
 /// The actor and the reason of an action.
 #[derive(Args, Debug)]
 pub struct ByArgs {
@@ -23,6 +25,18 @@ impl ByArgs {
     pub fn by(&self, reason: &str) -> By {
         let actor = self.actor.clone().or_else(user).unwrap_or("unknown".into());
         By::new(actor, self.reason.as_deref().unwrap_or(reason))
+    }
+}
+
+impl ByArgs {
+    /// Actor and reason of an action that cannot be undone, which needs a reason.
+    pub fn by_with_reason(&self) -> Result<By, Failure> {
+        if self.reason.is_none() {
+            let why =
+                "--reason: is missing; it cannot be undone, and the audit records why it was done";
+            return Err(Failure::usage(why));
+        }
+        Ok(self.by(""))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The printed results of a command that moves messages.
 
-use consign_kernel::{Move, MoveResult};
+use consign_kernel::{Move, MoveResult, StateKind};
 use serde_json::json;
 
 use crate::{
@@ -33,6 +33,17 @@ fn exit(moves: &[MoveResult]) -> Exit {
     }
 }
 
+/// What closes a message in this state.
+fn instead(state: StateKind, other: &str) -> String {
+    match state {
+        StateKind::Leased => {
+            "; wait for the result of its worker, or end its lease with `consign leases end`".into()
+        }
+        state if state.is_finished() && state != StateKind::Dead => String::new(),
+        _ => format!("; use `consign {other}`"),
+    }
+}
+
 fn sentence(answer: Move) -> String {
     match answer {
         Move::Moved { state } => format!("now {state}"),
@@ -45,6 +56,21 @@ fn sentence(answer: Move) -> String {
         Move::NotHoldable { state } => {
             format!("not changed: {state}; only ready and waiting ones can be held")
         }
+        Move::NotDiscardable { state } => {
+            format!(
+                "not changed: {state}; only dead and held ones can be discarded{}",
+                instead(state, "cancel")
+            )
+        }
+        Move::NotCancellable { state } => {
+            format!(
+                "not changed: {state}; only ready and waiting ones can be cancelled{}",
+                instead(state, "discard")
+            )
+        }
+        Move::AppQueue => "not changed: its queue belongs to an app that has no such end for its \
+                           messages; use the commands of the app"
+            .to_owned(),
         Move::Erased => "not changed: its content was erased, there is nothing to send".to_owned(),
         Move::NoSuchMessage => "the message does not exist".to_owned(),
     }

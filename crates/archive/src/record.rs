@@ -20,7 +20,7 @@ pub struct Record {
     /// The message.
     #[serde(flatten)]
     pub message: Message,
-    /// Delivered or dead.
+    /// Delivered, dead or discarded.
     pub state: StateKind,
     /// [`payload_digest`] of the payload, which an erasure keeps; of a message that was erased before it
     /// left, the digest that the database computed.
@@ -84,10 +84,10 @@ impl Record {
     pub(crate) fn validate(&self) -> Result<()> {
         let id = self.message.id;
         let invalid = |why: String| Err(Error::InvalidRecord { id, why });
-        if !matches!(self.state, StateKind::Delivered | StateKind::Dead) {
+        if !self.state.is_finished() {
             let state = self.state;
             return invalid(format!(
-                "it is {state}; only delivered and dead messages leave the database"
+                "it is {state}; only finished messages leave the database"
             ));
         }
         if self.erased.is_none() && self.digest != payload_digest(&self.message.payload) {

@@ -3,9 +3,12 @@
 pub(crate) mod audit;
 pub(crate) mod begin;
 pub(crate) mod bytes;
+pub(crate) mod cancel;
 pub(crate) mod claim;
 pub(crate) mod clock;
+pub(crate) mod close_races;
 pub(crate) mod concurrency;
+pub(crate) mod discard;
 pub(crate) mod ending;
 pub(crate) mod enqueue;
 pub(crate) mod erase;
@@ -39,6 +42,7 @@ pub(crate) mod retention_steps;
 pub(crate) mod retention_totals;
 pub(crate) mod schedule;
 pub(crate) mod settle;
+pub(crate) mod skip;
 pub(crate) mod totals;
 pub(crate) mod uncertain;
 pub(crate) mod wait;
@@ -239,6 +243,49 @@ macro_rules! each_case {
                 a_message_resolved_as_dead_blocks_its_group
                 a_message_held_while_it_waited_promotes_no_other
                 many_are_resolved_in_one_call;
+            discard:
+                a_dead_message_is_discarded_for_good
+                a_held_message_is_discarded
+                only_dead_and_held_messages_are_discarded
+                nothing_moves_a_discarded_message
+                a_discarded_head_lets_its_group_go_on
+                the_last_of_a_group_is_discarded
+                a_discarded_message_of_the_middle_promotes_no_other
+                many_of_many_groups_are_discarded_in_one_call
+                a_key_of_a_discarded_message_stays_taken
+                discarded_messages_are_counted_for_ever
+                a_departed_record_shows_a_discard
+                a_discard_restarts_the_time_of_a_dead_message
+                a_discarded_message_can_be_erased
+                an_erased_dead_message_can_be_discarded
+                a_late_result_of_a_discarded_message_is_evidence
+                discarded_messages_are_listed;
+            cancel:
+                a_ready_message_is_cancelled
+                a_message_due_later_is_cancelled
+                only_ready_and_waiting_messages_are_cancelled
+                a_cancelled_head_lets_its_group_go_on
+                a_waiting_message_is_cancelled
+                cancelled_messages_leave_in_their_time
+                a_redrive_discards_the_dead_of_a_code
+                a_redrive_opens_the_groups_that_it_discards_the_heads_of
+                a_redrive_cancels_what_was_enqueued_before
+                a_redrive_closes_within_its_rate_and_limit
+                a_redrive_that_cancels_names_a_queue;
+            skip:
+                a_dead_head_is_skipped
+                a_held_head_is_skipped
+                a_ready_head_is_skipped
+                a_leased_head_is_not_skipped
+                a_skip_closes_the_head_only
+                a_skip_needs_an_ordered_queue_and_a_name;
+            close_races:
+                a_discard_races_a_settle_and_an_expiry
+                a_discard_races_a_requeue
+                redrives_of_two_minds_share_the_dead
+                a_cancel_races_claims
+                a_skip_races_settles_and_enqueues
+                a_cancelled_head_races_an_enqueue;
             audit:
                 moving_nothing_answers_nothing
                 every_action_is_recorded_with_who_and_why
@@ -384,7 +431,9 @@ macro_rules! each_case {
                 rules_no_store_could_honour_are_refused
                 order_cannot_change_while_messages_are_unfinished
                 order_cannot_change_while_a_group_is_blocked
-                order_may_change_once_all_is_delivered;
+                order_may_change_once_all_is_delivered
+                on_dead_may_let_blocked_groups_go_on
+                on_dead_may_block_from_now_on;
             read:
                 an_explanation_carries_the_whole_message
                 an_explanation_carries_the_last_attempt

@@ -29,7 +29,7 @@ pub const EQUIVALENCE_OPS: usize = 60;
 const SHRINK_TRIES_MAX: usize = 600;
 
 /// What a run must have met somewhere, or it has proved little.
-const SIGHTS: [&str; 24] = [
+const SIGHTS: [&str; 27] = [
     "LeaseLost",
     "AlreadySettled",
     "NotInLease",
@@ -45,6 +45,9 @@ const SIGHTS: [&str; 24] = [
     "NotDead",
     "NotHeld",
     "NotHoldable",
+    "NotDiscardable",
+    "NotCancellable",
+    "Discarded {",
     "attempts_exhausted",
     "Waiting",
     "outcome: Expired",

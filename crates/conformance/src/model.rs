@@ -16,7 +16,7 @@
 //!
 //! # Bounds
 //!
-//! A [`Bounds`] limits how many messages, leases, clock ticks, renewals, lost replies, rescues by an
+//! A [`Bounds`] limits how many messages, leases, clock ticks, renewals, lost replies, rescues and closures by an
 //! operator and failovers a world may spend; within that, everything is explored in every order.
 //! Messages are enqueued before the first tick, one at a time. [`Bounds::suite`] lists the worlds
 //! that are explored on every change.

@@ -16,9 +16,9 @@ use consign_app::{
 
 use crate::{
     commands::{
-        completions, config, dead, demo, doctor, enqueue, erase, explain, hold, leases, ls, man,
-        migrate, pause, queues, redrive, requeue, resolve, retention, schedules, serve, show, tail,
-        token, work,
+        close, completions, config, dead, demo, doctor, enqueue, erase, explain, hold, leases, ls,
+        man, migrate, pause, queues, redrive, requeue, resolve, retention, schedules, serve, show,
+        tail, token, work,
     },
     config::{EXAMPLE, Sources},
     context::Context,
@@ -109,7 +109,13 @@ enum Command {
     Pause(pause::Pause),
     /// Resume claims from a paused queue
     Resume(pause::Resume),
-    /// Erase the content of delivered and dead messages
+    /// Discard dead and held messages: final, and never delivered
+    Discard(close::Discard),
+    /// Cancel ready and waiting messages before they are sent
+    Cancel(close::Cancel),
+    /// Close the head of a group of an ordered queue, so that the group goes on
+    Skip(close::Skip),
+    /// Erase the content of delivered, dead and discarded messages
     Erase(erase::Erase),
     /// Show what is kept and what may leave; let it leave
     Retention(retention::RetentionCommand),
@@ -260,6 +266,9 @@ impl Command {
             Self::Hold(command) => Box::pin(command.run(context)).await,
             Self::Unhold(command) => Box::pin(command.run(context)).await,
             Self::Resolve(command) => Box::pin(command.run(context)).await,
+            Self::Discard(command) => Box::pin(command.run(context)).await,
+            Self::Cancel(command) => Box::pin(command.run(context)).await,
+            Self::Skip(command) => Box::pin(command.run(context)).await,
             Self::Pause(command) => Box::pin(command.run(context)).await,
             Self::Resume(command) => Box::pin(command.run(context)).await,
             Self::Erase(command) => Box::pin(command.run(context)).await,

@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod archived;
+pub(crate) mod close;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod dead;

@@ -82,7 +82,7 @@ pub enum ErasureAnswer {
     Erased,
     /// Its content was gone before; the earlier record stands.
     AlreadyErased,
-    /// Only delivered and dead messages can be erased.
+    /// Only delivered, dead and discarded messages can be erased.
     NotFinal {
         /// Where it is.
         state: StateKind,

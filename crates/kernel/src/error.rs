@@ -70,9 +70,9 @@ pub enum Error {
         /// What is wrong with it and what is accepted.
         why: String,
     },
-    /// `ordered` and `on_dead` cannot change while messages of the queue are unfinished.
+    /// `ordered` cannot change while messages of the queue are unfinished.
     #[error(
-        "queue {queue} has unfinished messages, so `ordered` and `on_dead` cannot change; drain the queue first"
+        "queue {queue} has unfinished messages, so `ordered` cannot change; drain the queue first"
     )]
     QueueNotEmpty {
         /// Queue whose policy applies.
@@ -177,6 +177,20 @@ impl Error {
             what: what.into(),
             why: why.into(),
         }
+    }
+
+    /// A group of a queue that does not order its groups.
+    pub fn not_ordered(queue: &QueueName) -> Self {
+        let why = "is not ordered, so no message of a group waits for another; discard or cancel the \
+                   message by its id";
+        Self::invalid(format!("queue {queue}"), why)
+    }
+
+    /// A redrive of a queue whose app has no such end for its messages.
+    pub fn not_closable(queue: &QueueName) -> Self {
+        let why =
+            "belongs to an app that has no such end for its messages; use the commands of the app";
+        Self::invalid(format!("queue {queue}"), why)
     }
 
     /// An argument whose value is out of bounds: a number, or a [`quoted`](crate::quoted) text.

@@ -38,6 +38,9 @@ pub struct QueueSample {
     pub delivered: u64,
     /// How often messages died, ever: one that was requeued and died again counts twice.
     pub dead: u64,
+    /// Messages discarded and cancelled, ever.
+    #[serde(default)]
+    pub discarded: u64,
     /// Messages whose content was erased, ever.
     pub erased: u64,
     /// Messages that have left, ever.
@@ -204,6 +207,7 @@ mod tests {
             enqueued,
             delivered: 0,
             dead: 0,
+            discarded: 0,
             erased: 0,
             departed: enqueued - messages,
         };

@@ -95,6 +95,9 @@ pass_on! {
         hold(ids: &[MessageId], by: &By) -> Vec<MoveResult>;
         unhold(ids: &[MessageId], by: &By) -> Vec<MoveResult>;
         resolve(ids: &[MessageId], resolution: &Resolution, by: &By) -> Vec<MoveResult>;
+        discard(ids: &[MessageId], by: &By) -> Vec<MoveResult>;
+        cancel(ids: &[MessageId], by: &By) -> Vec<MoveResult>;
+        skip(queue: &QueueName, group: &str, by: &By) -> Option<MoveResult>;
         end_lease(prefix: &TokenPrefix, by: &By) -> EndedLease;
         reveal(id: MessageId, by: &By) -> Option<Message>;
     }

@@ -66,7 +66,7 @@ pub use payload::{Payload, PayloadError, exact_headers, exact_value, stored_resu
 pub use queue::{OnDead, OnUncertain, Queue, QueueName, QueuePolicy, validate_ttl};
 pub use quoted::quoted;
 pub use rate::{Bucket, Buckets, Rate};
-pub use redrive::{Redrive, RedriveId, RedrivePlan, RedriveState, redrive_by};
+pub use redrive::{Redrive, RedriveAction, RedriveId, RedrivePlan, RedriveState, redrive_by};
 pub use reference::{ManualClock, ReferenceStore};
 pub use retention::{
     Departure, DepartureCause, DepartureId, DepartureState, Progress, QueueHistory, Record,

@@ -39,7 +39,7 @@ pub enum Reason {
     },
     /// It is younger than its queue keeps such messages.
     Young {
-        /// Delivered or dead.
+        /// Delivered, dead or discarded.
         state: StateKind,
         /// When it may leave, unless something happens to it.
         until: Timestamp,
@@ -65,8 +65,8 @@ impl Obstacle {
             }
         };
         let why = match &explanation.state {
-            State::Delivered { at } => match policy.keep_ms {
-                Some(keep_ms) => kept(StateKind::Delivered, *at, keep_ms),
+            State::Delivered { at } | State::Discarded { at, .. } => match policy.keep_ms {
+                Some(keep_ms) => kept(explanation.state.kind(), *at, keep_ms),
                 None => Reason::KeepsEverything,
             },
             State::Dead { at, .. } => match policy.keep_dead_ms {
@@ -200,7 +200,15 @@ mod tests {
             state,
             since: at(since),
         };
+        let discarded = State::Discarded {
+            at: at(50),
+            actor: "ada".to_owned(),
+            reason: "why".to_owned(),
+        };
         for (state, keep_s, expected) in [
+            (discarded.clone(), None, Reason::KeepsEverything),
+            (discarded.clone(), Some(51), young(StateKind::Discarded)),
+            (discarded, Some(50), Reason::PastItsTime),
             (delivered.clone(), None, Reason::KeepsEverything),
             (delivered.clone(), Some(51), young(StateKind::Delivered)),
             (delivered, Some(50), Reason::PastItsTime),

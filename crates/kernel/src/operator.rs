@@ -150,6 +150,18 @@ pub enum Move {
         /// Where it is.
         state: StateKind,
     },
+    /// Only dead and held messages can be discarded.
+    NotDiscardable {
+        /// Where it is.
+        state: StateKind,
+    },
+    /// Only ready and waiting messages can be cancelled.
+    NotCancellable {
+        /// Where it is.
+        state: StateKind,
+    },
+    /// Its queue belongs to an app that has no such end, or that this process does not have.
+    AppQueue,
     /// Its content was erased: there is nothing to send.
     Erased,
     /// There is no such message.
@@ -175,7 +187,7 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Who.
     pub actor: String,
-    /// What: `requeue`, `hold`, `unhold`, `resolve`, `pause`, `resume`, `queue`, `end_lease`,
+    /// What: `requeue`, `hold`, `unhold`, `resolve`, `discard`, `cancel`, `pause`, `resume`, `queue`, `end_lease`,
     /// `start_redrive`, `stop_redrive`, `resume_redrive`, `depart`, `erase`.
     pub action: String,
     /// On which queue; none for a redrive of all queues and a departure.

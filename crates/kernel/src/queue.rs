@@ -83,7 +83,7 @@ pub enum OnUncertain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDead {
-    /// The group stops until the dead message is requeued and delivered.
+    /// The group stops until the dead message is requeued and delivered, or discarded.
     Block,
     /// The next message of the group is promoted.
     Continue,
@@ -188,9 +188,9 @@ impl QueuePolicy {
         Duration::from_millis(self.lease_ttl_ms)
     }
 
-    /// Whether groups are ordered alike, which cannot change while a queue has messages.
-    pub fn orders_like(&self, other: &Self) -> bool {
-        (self.ordered, self.on_dead) == (other.ordered, other.on_dead)
+    /// Whether groups that are blocked by a dead message go on with the new policy.
+    pub fn unblocks(&self, new: &Self) -> bool {
+        (self.on_dead, new.on_dead) == (OnDead::Block, OnDead::Continue)
     }
 
     /// Rejects a lease that would live longer than the queue allows.

@@ -1,6 +1,6 @@
-//! Requeueing the dead by filter: started once, carried out step by step within a rate.
+//! Moving messages by filter: started once, carried out step by step within a rate.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     By, CODE_BYTES_MAX, MessageId, PAGE_ENTRIES_MAX, QueueName,
     error::{Error, Result},
+    plan::OperatorMove,
 };
 
 /// What a redrive's reason may be at most: the record of each message carries it behind the
@@ -25,10 +26,65 @@ impl fmt::Display for RedriveId {
     }
 }
 
-/// Which dead messages to requeue, and how fast.
+/// What a redrive does to the messages it covers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RedriveAction {
+    /// Requeues dead messages.
+    #[default]
+    Requeue,
+    /// Discards dead messages.
+    Discard,
+    /// Cancels ready and waiting messages of one queue.
+    Cancel,
+}
+
+impl RedriveAction {
+    /// Every action.
+    pub const ALL: [Self; 3] = [Self::Requeue, Self::Discard, Self::Cancel];
+
+    /// Its name in SQL and JSON.
+    pub fn as_str(self) -> &'static str {
+        self.operator_move().as_str()
+    }
+
+    /// The same for messages named one by one.
+    pub fn operator_move(self) -> OperatorMove {
+        match self {
+            Self::Requeue => OperatorMove::Requeue,
+            Self::Discard => OperatorMove::Discard,
+            Self::Cancel => OperatorMove::Cancel,
+        }
+    }
+}
+
+impl fmt::Display for RedriveAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for RedriveAction {
+    type Err = Error;
+
+    fn from_str(word: &str) -> Result<Self> {
+        let known = || Self::ALL.map(Self::as_str).join(", ");
+        Self::ALL
+            .into_iter()
+            .find(|action| action.as_str() == word)
+            .ok_or_else(|| {
+                let why = format!("is not one of {}", known());
+                Error::invalid(format!("action {}", crate::quoted(word)), why)
+            })
+    }
+}
+
+/// Which messages to move, and how fast.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedrivePlan {
+    /// What is done to them.
+    pub action: RedriveAction,
     /// Only this queue.
     pub queue: Option<QueueName>,
     /// Only messages dead with this code.
@@ -42,6 +98,14 @@ pub struct RedrivePlan {
 impl RedrivePlan {
     /// Rejects what no store can carry out.
     pub fn validate(&self) -> Result<()> {
+        if self.action == RedriveAction::Cancel && self.queue.is_none() {
+            let why = "is missing; messages are cancelled in one queue at a time";
+            return Err(Error::invalid("queue", why));
+        }
+        if self.action == RedriveAction::Cancel && self.code.is_some() {
+            let why = "is of dead messages, which are discarded, not cancelled; leave it out";
+            return Err(Error::invalid("code", why));
+        }
         let too_long = |code: &String| code.len() > CODE_BYTES_MAX || code.contains('\0');
         if let Some(code) = self.code.as_ref().filter(|code| too_long(code)) {
             let why = format!("must be at most {CODE_BYTES_MAX} bytes without U+0000");
@@ -116,7 +180,7 @@ pub enum RedriveState {
     Running,
     /// An operator stopped it and may resume it.
     Stopped,
-    /// Nothing is left of what was dead at its start, or its limit is reached.
+    /// Nothing is left of what was there at its start, or its limit is reached.
     Done,
 }
 
@@ -149,22 +213,23 @@ impl fmt::Display for RedriveState {
 pub struct Redrive {
     /// Its identity.
     pub id: RedriveId,
-    /// What it requeues.
+    /// What it moves.
     pub plan: RedrivePlan,
     /// How far it has come.
     pub state: RedriveState,
-    /// Messages that were dead at its start and that the plan covers.
+    /// Messages that the plan covered at its start.
     pub total: u64,
-    /// Messages it has requeued.
+    /// Messages it has moved.
     pub moved: u64,
-    /// Of `total`, those that left the dead before it reached them. Known once nothing
+    /// Of `total`, those that it did not move: they were gone before it reached them, or are of an app
+    /// that refuses. Known once nothing
     /// is left; zero before, and where the limit ended it.
     pub skipped: u64,
     /// The last message it reached. It moves by ascending id only.
     pub cursor: Option<MessageId>,
     /// Who started it, and why.
     pub by: By,
-    /// When it was started. Messages that died later are not taken.
+    /// When it was started. Messages that died or were enqueued later are not taken.
     pub started_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
@@ -182,7 +247,7 @@ impl Redrive {
         Ok(())
     }
 
-    /// Who and why, as recorded with everything it requeues.
+    /// Who and why, as recorded with everything it moves.
     pub fn recorded_by(&self) -> By {
         redrive_by(self.id, &self.by)
     }
@@ -292,6 +357,15 @@ mod tests {
             limit(u64::MAX),
             code("x".repeat(CODE_BYTES_MAX + 1)),
             code("a\0".into()),
+            RedrivePlan {
+                action: RedriveAction::Cancel,
+                ..RedrivePlan::default()
+            },
+            RedrivePlan {
+                action: RedriveAction::Cancel,
+                queue: Some("mail".parse().unwrap()),
+                ..code("x".into())
+            },
         ] {
             assert!(bad.validate().is_err(), "{bad:?}");
         }

@@ -5,11 +5,12 @@
 //! disagree, this file is right.
 //!
 //! The state of the queue is not a column on the message. It is which collection the message is
-//! in: `waiting`, a batch in `ready`, a lease, `held`, `dead`, or none of them with a delivered
-//! attempt. `check` proves that every message is in exactly one.
+//! in: `waiting`, a batch in `ready`, a lease, `held`, `dead`, `discarded`, or none of them with a
+//! delivered attempt. `check` proves that every message is in exactly one.
 
 mod check;
 mod claim;
+mod close;
 mod enqueue;
 mod erase;
 mod expire;
@@ -57,6 +58,7 @@ pub struct Reference {
     leases: BTreeMap<Fence, LeaseRow>,
     attempts: BTreeMap<(MessageId, u32), Attempt>,
     dead: BTreeMap<MessageId, DeadRow>,
+    discarded: BTreeMap<MessageId, DiscardedRow>,
     held: BTreeMap<MessageId, HeldRow>,
     waiting: BTreeMap<(QueueName, String, MessageId), WaitingRow>,
     /// The head of each group: no other message of it may be ready or leased.
@@ -142,6 +144,13 @@ impl DeadRow {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct DiscardedRow {
+    at: Timestamp,
+    attempts: u32,
+    by: By,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct HeldRow {
     at: Timestamp,
     reason: String,
@@ -186,7 +195,9 @@ struct DepartedCounts {
     messages: u64,
     /// Of them, those that left as dead.
     dead: u64,
-    /// How often dead messages were requeued.
+    /// Of them, those that left as discarded.
+    discarded: u64,
+    /// How often dead messages were requeued or discarded.
     revived: u64,
 }
 

@@ -133,7 +133,7 @@ pub fn validate_pass_end(end: &str) -> Result<()> {
 pub struct Record {
     /// The message.
     pub message: Message,
-    /// Delivered or dead.
+    /// Delivered, dead or discarded.
     pub state: StateKind,
     /// When and why it died, if it is dead.
     pub dead: Option<DeadLetter>,
@@ -210,6 +210,8 @@ pub struct QueueHistory {
     pub delivered: u64,
     /// How often messages died, ever: one that was requeued and died again counts twice.
     pub dead: u64,
+    /// Messages discarded and cancelled, ever.
+    pub discarded: u64,
     /// Messages that have left, ever.
     pub departed: u64,
     /// Messages whose content was erased, ever.

@@ -10,7 +10,7 @@ use crate::{
     error::Error,
 };
 
-/// The six states of a message. At all times it has exactly one.
+/// The seven states of a message. At all times it has exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StateKind {
@@ -26,18 +26,26 @@ pub enum StateKind {
     Dead,
     /// Done.
     Delivered,
+    /// Closed by an operator without delivery; final.
+    Discarded,
 }
 
 impl StateKind {
     /// Every kind, in the order of a message's life.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Waiting,
         Self::Ready,
         Self::Leased,
         Self::Held,
         Self::Dead,
         Self::Delivered,
+        Self::Discarded,
     ];
+
+    /// The states that a message never leaves, but for a dead one that is requeued or discarded.
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Dead | Self::Delivered | Self::Discarded)
+    }
 
     /// Its name in SQL, JSON and metrics.
     pub fn as_str(self) -> &'static str {
@@ -48,6 +56,7 @@ impl StateKind {
             Self::Held => "held",
             Self::Dead => "dead",
             Self::Delivered => "delivered",
+            Self::Discarded => "discarded",
         }
     }
 }
@@ -118,6 +127,15 @@ pub enum State {
         /// When.
         at: Timestamp,
     },
+    /// Closed by an operator without delivery.
+    Discarded {
+        /// When.
+        at: Timestamp,
+        /// Who.
+        actor: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 impl State {
@@ -130,6 +148,7 @@ impl State {
             Self::Held { .. } => StateKind::Held,
             Self::Dead { .. } => StateKind::Dead,
             Self::Delivered { .. } => StateKind::Delivered,
+            Self::Discarded { .. } => StateKind::Discarded,
         }
     }
 }
@@ -173,6 +192,11 @@ impl Explanation {
             State::Delivered { at } => {
                 format!("Delivered at {at:.3}, after {} attempt(s).", self.attempts)
             }
+            State::Discarded { at, actor, reason } => format!(
+                "Discarded at {at:.3} by {actor} after {} attempt(s), never delivered: {reason}. This \
+                 is final.",
+                self.attempts
+            ),
             State::Dead { code, detail, at } => {
                 let detail = detail
                     .as_ref()
@@ -180,7 +204,7 @@ impl Explanation {
                     .unwrap_or_default();
                 format!(
                     "Dead since {at:.3} after {} attempt(s): {code}{detail}. It is not tried again until it \
-                     is requeued: `consign requeue {id}`.",
+                     is requeued: `consign requeue {id}`, or closed: `consign discard {id}`.",
                     self.attempts
                 )
             }
@@ -273,7 +297,8 @@ fn isolation(last: &LastAttempt) -> &'static str {
     }
 }
 
-/// How many messages of a queue are where. Delivered ones are not counted: there may be billions.
+/// How many messages of a queue are where. Delivered and discarded ones are not
+/// counted: there may be billions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Counts {
     /// Waiting behind the head of their group.

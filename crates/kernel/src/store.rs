@@ -30,8 +30,9 @@ pub trait Queues: Send + Sync {
     ///
     /// A departure that has removed nothing yet is given up: it was begun by another policy.
     ///
-    /// `ordered` and `on_dead` cannot change while the queue has unfinished messages or a group
-    /// blocked by a dead one (`QueueNotEmpty`).
+    /// `ordered` cannot change while the queue has unfinished messages or a group blocked by a dead one
+    /// (`QueueNotEmpty`). `on_dead` can: with `continue` the groups that dead messages blocked go on, in
+    /// the same transaction; with `block` what has moved on has moved on, and the next death blocks.
     async fn put_queue(&self, name: &QueueName, policy: &QueuePolicy, by: &By) -> Result<Queue>;
 
     /// Stops claims from the queue; leases in flight may finish. Pausing twice keeps the first time.
@@ -158,6 +159,22 @@ pub trait Operate: Send + Sync {
         by: &By,
     ) -> Result<Vec<MoveResult>>;
 
+    /// Discards dead and held messages: closed for good, never delivered. Returns one result per id.
+    ///
+    /// In an ordered queue the group goes on where the message was its head, whatever `on_dead` is.
+    /// Messages of an app's queue are refused unless the app has such an end.
+    async fn discard(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>>;
+
+    /// Cancels ready and waiting messages, due or not: as a discard, before they are sent. Returns one
+    /// result per id. A leased message is refused: its lease decides.
+    async fn cancel(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>>;
+
+    /// Discards or cancels the head of a group of an ordered queue, so that the group goes on.
+    ///
+    /// `None`: the group has no head, so nothing of it is ready, leased, held or blocked by a dead
+    /// message. A queue that is not ordered is `InvalidInput`.
+    async fn skip(&self, queue: &QueueName, group: &str, by: &By) -> Result<Option<MoveResult>>;
+
     /// Ends the lease whose token begins with `prefix` as if it had expired: its messages come back,
     /// and what its holder reports from now on is a late result.
     ///
@@ -169,14 +186,16 @@ pub trait Operate: Send + Sync {
     async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>>;
 }
 
-/// Requeueing the dead by filter, step by step: an operator starts and stops a redrive, any
-/// process steps it.
+/// Moving messages by filter, step by step: an operator starts and stops a redrive, any process
+/// steps it.
 #[async_trait]
 pub trait Redrives: Send + Sync {
-    /// Starts to requeue the dead messages a plan covers. Nothing is moved yet.
+    /// Starts to move the messages a plan covers. Nothing is moved yet.
     ///
-    /// Only what is dead now is taken. An unknown queue is `UnknownQueue`; the reason must leave
-    /// room for the redrive's number, which each requeue is recorded with.
+    /// Only what is dead now is requeued or discarded, and only what is enqueued now is cancelled, if
+    /// it is ready or waiting when the redrive comes to it. An unknown queue is `UnknownQueue`; the
+    /// queue of an app that has no such end is `InvalidInput`; the reason must leave room for the
+    /// redrive's number, which each move is recorded with.
     async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive>;
 
     /// Takes the next step of a running redrive: up to `limit` messages (1 to 1,000) by ascending
@@ -192,8 +211,8 @@ pub trait Redrives: Send + Sync {
     /// Resumes a stopped redrive from its cursor. No effect on one that is not stopped.
     async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive>;
 
-    /// What a redrive of this plan would requeue first if it were started now, by ascending id as it
-    /// goes; at most `limit`, and at most 1,000.
+    /// Which dead messages a redrive of this plan would move first if it were started now, by ascending
+    /// id as it goes; at most `limit`, and at most 1,000. None for one that cancels.
     async fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<DeadLetter>>;
 
     /// One redrive.
@@ -257,7 +276,7 @@ pub trait Schedules: Send + Sync {
 /// Removing the content of messages, for personal data.
 #[async_trait]
 pub trait Erase: Send + Sync {
-    /// Erases delivered and dead messages: payload, headers, details and results go; the digest of
+    /// Erases delivered, dead and discarded messages: payload, headers, details and results go; the digest of
     /// the payload, the history, the key, the group, and who erased it and why stay. Recorded in the audit.
     ///
     /// Returns a result per message, by ascending id, at most 1,000: for more messages of a correlation id
@@ -280,7 +299,7 @@ pub trait Erase: Send + Sync {
 
 /// How history leaves: a window of ids at a time, in steps that can be repeated after a crash.
 ///
-/// A message may leave when it is delivered or dead and its last event (attempt, late result,
+/// A message may leave when it is delivered, dead or discarded and its last event (attempt, late result,
 /// operator's action) is older than its queue keeps such messages. Messages of an app's queue stay.
 /// One process at a time takes these steps, under a lease of its own; every step checks its token.
 #[async_trait]
@@ -344,8 +363,8 @@ pub trait Retain: Send + Sync {
 
     /// The history of every queue, by name. Looks at every message: for people, not for hot paths.
     ///
-    /// Its totals (enqueued, delivered, dead, erased, departed) never go backwards: what leaves, is
-    /// purged or requeued is counted as it goes.
+    /// Its totals (enqueued, delivered, dead, discarded, erased, departed) never go backwards: what leaves,
+    /// is purged, requeued or discarded is counted as it goes.
     async fn queue_history(&self) -> Result<Vec<QueueHistory>>;
 
     /// How large the database is.

@@ -49,7 +49,7 @@ CREATE INDEX message_correlation ON consign.message (left(headers->>'correlation
     WHERE headers ? 'correlation_id';
 
 -- The keys of messages, also of messages that have left: a repeated key is a duplicate if digest and group are equal.
--- died: the message left as dead; set before it leaves, and without meaning while it is here.
+-- died, discarded: the message left so; set before it leaves, and without meaning while it is here.
 CREATE TABLE consign.message_key (
     queue      text NOT NULL,
     -- By bytes, so that the index finds keys by their beginning, whatever the order of texts in the database.
@@ -57,6 +57,7 @@ CREATE TABLE consign.message_key (
     message_id bigint NOT NULL,
     at         timestamptz NOT NULL,
     died       boolean NOT NULL DEFAULT false,
+    discarded  boolean NOT NULL DEFAULT false,
     digest     bytea NOT NULL,
     "group"    text,
     PRIMARY KEY (queue, key)
@@ -135,7 +136,7 @@ INSERT INTO consign.maintenance (owner, token, expires_at) VALUES ('nobody', gen
 -- what it made is to be removed. cutoffs: until when the last event of a message must have happened, by queue. by_size: it
 -- began because the database is too large. number: of the range that takes the place of the old ones: its tables have what
 -- stays. next_id: the first id that is not decided about. messages, stay: how many leave and stay; counts: how many leave, by
--- queue, and how many of them are dead; dead_ids: these. detached: the numbers of ranges to be dropped.
+-- queue, and how many of them are dead and discarded; dead_ids, discarded_ids: these. detached: the numbers of ranges to be dropped.
 CREATE TABLE consign.departure (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     first        bigint NOT NULL,
@@ -150,6 +151,7 @@ CREATE TABLE consign.departure (
     stay         bigint NOT NULL DEFAULT 0,
     counts       jsonb NOT NULL DEFAULT '{}',
     dead_ids     bigint[] NOT NULL DEFAULT '{}',
+    discarded_ids bigint[] NOT NULL DEFAULT '{}',
     must_archive boolean NOT NULL DEFAULT false,
     archive      text,
     detached     bigint[] NOT NULL DEFAULT '{}'
@@ -157,12 +159,13 @@ CREATE TABLE consign.departure (
 CREATE UNIQUE INDEX departure_under_way ON consign.departure ((true)) WHERE state <> 'over';
 
 -- What no other table tells any more about the messages of a queue: how many have left, ever, by a departure or a purge;
--- how many of them were dead; how often dead ones were requeued.
+-- how many of them were dead, and discarded; how often dead ones were requeued or discarded.
 CREATE TABLE consign.departed (
     queue    text PRIMARY KEY,
     messages bigint NOT NULL,
     dead     bigint NOT NULL,
-    revived  bigint NOT NULL
+    revived  bigint NOT NULL,
+    discarded bigint NOT NULL
 );
 
 -- isolated: returned by an expiry, to be leased alone.
@@ -249,6 +252,17 @@ CREATE TABLE consign.dead (
 CREATE INDEX dead_queue ON consign.dead (queue, message_id);
 CREATE INDEX dead_code ON consign.dead (code, message_id);
 
+-- Messages that an operator discarded or cancelled: final, and never delivered. attempts: so many were recorded before.
+CREATE TABLE consign.discarded (
+    message_id bigint PRIMARY KEY,
+    queue      text NOT NULL,
+    at         timestamptz NOT NULL,
+    attempts   int NOT NULL,
+    actor      text NOT NULL,
+    reason     text NOT NULL
+);
+CREATE INDEX discarded_queue ON consign.discarded (queue, message_id);
+
 -- "group": set if the message was held while it waited in this ordered group, where it keeps its place.
 CREATE TABLE consign.held (
     message_id bigint PRIMARY KEY,
@@ -304,11 +318,12 @@ CREATE TABLE consign.audit (
 ALTER SEQUENCE consign.audit_id_seq OWNED BY consign.audit.id;
 CREATE INDEX audit_id ON consign.audit (id);
 
--- A redrive requeues dead messages by filter. cursor: the last message it has passed. paced_at: the time up to which
+-- A redrive moves messages by filter: it requeues or discards dead ones, or cancels those of a queue. cursor: the last message it has passed. paced_at: the time up to which
 -- its rate is used up.
 CREATE TABLE consign.redrive (
     id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     state           text NOT NULL CHECK (state IN ('running', 'stopped', 'done')),
+    action          text NOT NULL CHECK (action IN ('requeue', 'discard', 'cancel')),
     queue           text,
     code            text,
     rate_per_second bigint CHECK (rate_per_second BETWEEN 1 AND 4294967295),

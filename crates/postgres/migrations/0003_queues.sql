@@ -283,8 +283,9 @@ REVOKE ALL ON FUNCTION consign.wake(consign.queue, timestamptz) FROM PUBLIC;
 --
 --   policy   completes a policy (fields as given) and rejects what the queue cannot have
 --   check    rejects messages before their keys are looked up
---   enqueued, settled, expired, moved, late   follow a change: queue, messages, and what the change was: nothing,
---            the fence of the lease, the fence, the action (requeue, hold, unhold), the token of the late results
+--   enqueued, settled, expired, moved, discarded, late   follow a change: queue, messages, and what the change was: nothing,
+--            the fence of the lease, the fence, the action (requeue, hold, unhold), the action (discard, cancel), the token of
+--            the late results. Messages of a queue with hooks but without `discarded` are neither discarded nor cancelled
 --   resolve  makes the result that the attempt of an operator's resolution keeps
 --   needed   returns which messages of a range must not leave yet: queue, first id, id after the last, the time that counts.
 --            It runs before the departure; a message that is not needed stays so until it is requeued
@@ -307,6 +308,7 @@ DECLARE
         WHEN 'settled' THEN 'text,bigint[],bigint'
         WHEN 'expired' THEN 'text,bigint[],bigint'
         WHEN 'moved' THEN 'text,bigint[],text'
+        WHEN 'discarded' THEN 'text,bigint[],text'
         WHEN 'late' THEN 'text,bigint[],uuid'
         WHEN 'resolve' THEN 'consign.message,text,jsonb'
         WHEN 'needed' THEN 'text,bigint,bigint,timestamptz'
@@ -319,7 +321,7 @@ DECLARE
 BEGIN
     IF v_arguments IS NULL THEN
         RAISE EXCEPTION 'event %: unknown', quote_nullable(p_event) USING ERRCODE = 'CN006',
-            HINT = 'Known events: policy, check, enqueued, settled, expired, moved, late, resolve, needed, departed, forgotten, erased, keeps.';
+            HINT = 'Known events: policy, check, enqueued, settled, expired, moved, discarded, late, resolve, needed, departed, forgotten, erased, keeps.';
     END IF;
     IF p_function IS NOT NULL THEN
         v_function := to_regprocedure(p_function || '(' || v_arguments || ')');
@@ -379,6 +381,8 @@ DECLARE
     v_old    jsonb;
     v_hooks  jsonb;
     v_queue  consign.queue;
+    -- Groups that dead messages block go on.
+    v_moves_on boolean;
 BEGIN
     PERFORM consign.require_read_committed();
     IF jsonb_typeof(p_policy) IS DISTINCT FROM 'object' THEN
@@ -395,29 +399,39 @@ BEGIN
     PERFORM consign.require_reason(p_actor, p_reason);
     PERFORM consign.check_policy(v_policy);
     SELECT policy INTO v_old FROM consign.queue WHERE name = p_queue;
-    IF FOUND AND (v_old->'ordered' <> v_policy->'ordered' OR v_old->'on_dead' <> v_policy->'on_dead') THEN
+    v_moves_on := FOUND AND v_old->>'on_dead' = 'block' AND v_policy->>'on_dead' = 'continue';
+    IF FOUND AND (v_old->'ordered' <> v_policy->'ordered' OR v_moves_on) THEN
         -- Every transaction that works with a queue has read this table: the lock waits for all of them, and later ones
-        -- see the new policy.
+        -- see the new policy: none leaves a group behind a message that dies.
         BEGIN
             LOCK TABLE consign.queue IN ACCESS EXCLUSIVE MODE;
         EXCEPTION WHEN lock_not_available THEN
+            IF v_old->'ordered' = v_policy->'ordered' THEN
+                RAISE;
+            END IF;
             RAISE EXCEPTION 'queue % cannot change its order while a transaction that works with queues stays open', p_queue
                 USING ERRCODE = 'CN007', DETAIL = jsonb_build_object('queue', p_queue)::text,
                       HINT = 'Try again when no enqueue is under way.';
         END;
-        IF EXISTS (SELECT FROM consign.ready WHERE queue = p_queue)
-            OR EXISTS (SELECT FROM consign.lease WHERE queue = p_queue)
-            OR EXISTS (SELECT FROM consign.held WHERE queue = p_queue)
-            OR EXISTS (SELECT FROM consign.waiting WHERE queue = p_queue)
-            OR EXISTS (SELECT FROM consign.group_head WHERE queue = p_queue AND message_id IS NOT NULL)
+        IF v_old->'ordered' <> v_policy->'ordered'
+            AND (EXISTS (SELECT FROM consign.ready WHERE queue = p_queue)
+                 OR EXISTS (SELECT FROM consign.lease WHERE queue = p_queue)
+                 OR EXISTS (SELECT FROM consign.held WHERE queue = p_queue)
+                 OR EXISTS (SELECT FROM consign.waiting WHERE queue = p_queue)
+                 OR EXISTS (SELECT FROM consign.group_head WHERE queue = p_queue AND message_id IS NOT NULL))
         THEN
-            RAISE EXCEPTION 'queue % has unfinished messages, so ordered and on_dead cannot change', p_queue
+            RAISE EXCEPTION 'queue % has unfinished messages, so ordered cannot change', p_queue
                 USING ERRCODE = 'CN007', DETAIL = jsonb_build_object('queue', p_queue)::text, HINT = 'Drain the queue first.';
         END IF;
     END IF;
     INSERT INTO consign.queue (name, policy) VALUES (p_queue, v_policy)
         ON CONFLICT (name) DO UPDATE SET policy = excluded.policy
         RETURNING * INTO v_queue;
+    IF v_moves_on AND (v_policy->>'ordered')::boolean THEN
+        PERFORM consign.promote_next(p_queue, t."group", consign.clock())
+            FROM (SELECT t."group" FROM consign.group_head t JOIN consign.dead d ON d.message_id = t.message_id
+                      WHERE t.queue = p_queue ORDER BY t."group") t;
+    END IF;
     -- It was begun by another policy.
     UPDATE consign.departure d SET state = 'stopped' WHERE d.state IN ('copying', 'open', 'archived');
     UPDATE consign.range r SET look_at = '-infinity', size_look_at = '-infinity'

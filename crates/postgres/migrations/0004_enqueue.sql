@@ -11,6 +11,7 @@ BEGIN
         WHEN EXISTS (SELECT FROM consign.held WHERE message_id = p_id) THEN 'held'
         WHEN EXISTS (SELECT FROM consign.waiting WHERE message_id = p_id) THEN 'waiting'
         WHEN EXISTS (SELECT FROM consign.attempt WHERE message_id = p_id AND outcome = 'delivered') THEN 'delivered'
+        WHEN EXISTS (SELECT FROM consign.discarded WHERE message_id = p_id) THEN 'discarded'
         WHEN EXISTS (SELECT FROM consign.lease WHERE p_id = ANY (ids)) THEN 'leased'
         WHEN EXISTS (SELECT FROM consign.message WHERE id = p_id) THEN 'ready'
     END;
@@ -258,7 +259,7 @@ DECLARE
     v_new      bigint[] := v_ids;
     -- Of every message, the one that has its key, and whether that died; NULL if all are new.
     v_holders  bigint[];
-    v_died     boolean[];
+    v_left_as     text[];
     v_taken    bigint;
     v_found    boolean;
     v_ready    bigint[];
@@ -285,10 +286,11 @@ BEGIN
             -- Locks the table until the transaction ends: no message that has one of the keys leaves between the reading of the
             -- key and that of the message's state, which would be answered as delivered although it died.
             PERFORM FROM consign.message WHERE false;
-            SELECT array_agg(coalesce(t.message_id, m.id) ORDER BY m.ord), array_agg(t.died ORDER BY m.ord),
+            SELECT array_agg(coalesce(t.message_id, m.id) ORDER BY m.ord), 
+                   array_agg(CASE WHEN t.discarded THEN 'discarded' WHEN t.died THEN 'dead' ELSE 'delivered' END ORDER BY m.ord),
                    bool_and(m.key IS NULL OR t.message_id IS NOT NULL),
                    min(m.ord) FILTER (WHERE t.message_id <> m.id AND (t.digest <> consign.digest(m.payload) OR t."group" IS DISTINCT FROM m."group"))
-                INTO v_holders, v_died, v_found, v_conflict
+                INTO v_holders, v_left_as, v_found, v_conflict
                 FROM unnest(v_ids, p_payloads, p_keys, p_groups) WITH ORDINALITY AS m (id, payload, key, "group", ord)
                 LEFT JOIN consign.message_key t ON t.queue = p_queue AND t.key = m.key;
             EXIT WHEN v_found;
@@ -331,9 +333,9 @@ BEGIN
     END IF;
     RETURN QUERY
         SELECT m.holder, m.holder <> m.id,
-               -- A message that has left is delivered, or dead.
-               coalesce(consign.state_of(m.holder), CASE WHEN m.died THEN 'dead' ELSE 'delivered' END)
-        FROM unnest(v_ids, coalesce(v_holders, v_ids), v_died) WITH ORDINALITY AS m (id, holder, died, ord)
+               -- A message that has left did so as its key says.
+               coalesce(consign.state_of(m.holder), m.left_as)
+        FROM unnest(v_ids, coalesce(v_holders, v_ids), v_left_as) WITH ORDINALITY AS m (id, holder, left_as, ord)
         ORDER BY m.ord;
     IF v_holders IS NOT NULL AND current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM consign.require_current_ranges(v_holders);

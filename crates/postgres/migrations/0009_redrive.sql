@@ -1,4 +1,4 @@
--- Redrives: requeueing dead messages by filter, at a rate.
+-- Redrives: moving messages by filter, at a rate.
 
 -- Records an action on a redrive in the audit. The reason must leave room for the redrive's number.
 CREATE FUNCTION consign.record_redrive(p_redrive consign.redrive, p_action text, p_actor text, p_reason text, p_now timestamptz)
@@ -15,18 +15,27 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.record_redrive(consign.redrive, text, text, text, timestamptz) FROM PUBLIC;
 
--- Starts to requeue the dead messages of a queue and a code, each if given. Nothing is moved yet.
+-- Starts to move messages; nothing is moved yet. p_action: `requeue` or `discard`, the dead of a queue and a code, each if
+-- given; `cancel`, the ready and waiting of a queue.
 CREATE FUNCTION consign.start_redrive(p_actor text, p_reason text, p_queue text DEFAULT NULL, p_code text DEFAULT NULL,
-                                      p_rate_per_second bigint DEFAULT NULL, p_at_most bigint DEFAULT NULL)
+                                      p_rate_per_second bigint DEFAULT NULL, p_at_most bigint DEFAULT NULL,
+                                      p_action text DEFAULT 'requeue')
     RETURNS consign.redrive
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_now     timestamptz := consign.clock();
     v_redrive consign.redrive;
+    v_hooks   jsonb;
 BEGIN
     PERFORM consign.require_read_committed();
     PERFORM consign.require_reason(p_actor, p_reason);
+    IF (p_action IN ('requeue', 'discard', 'cancel')) IS NOT TRUE THEN
+        RAISE EXCEPTION 'action: must be requeue, discard or cancel' USING ERRCODE = 'CN006';
+    END IF;
+    IF p_action = 'cancel' AND (p_queue IS NULL OR p_code IS NOT NULL) THEN
+        RAISE EXCEPTION 'queue: messages are cancelled in one queue at a time, which must be given; a code must not' USING ERRCODE = 'CN006';
+    END IF;
     IF octet_length(p_code) > 128 THEN
         RAISE EXCEPTION 'code: must be at most 128 bytes' USING ERRCODE = 'CN006';
     END IF;
@@ -37,19 +46,48 @@ BEGIN
         RAISE EXCEPTION 'limit: must be at least 1, or absent for all' USING ERRCODE = 'CN006';
     END IF;
     IF p_queue IS NOT NULL THEN
-        PERFORM consign.known_queue(p_queue);
+        v_hooks := (consign.known_queue(p_queue)).hooks;
+        IF p_action <> 'requeue' AND v_hooks <> '{}' AND NOT v_hooks ? 'discarded' THEN
+            RAISE EXCEPTION 'queue %: belongs to an app that has no such end for its messages; use the commands of the app', p_queue
+                USING ERRCODE = 'CN006';
+        END IF;
     END IF;
-    INSERT INTO consign.redrive (state, queue, code, rate_per_second, at_most, total, actor, reason,
+    INSERT INTO consign.redrive (action, state, queue, code, rate_per_second, at_most, total, actor, reason,
                                  started_at, updated_at, paced_at)
-        SELECT 'running', p_queue, p_code, p_rate_per_second, p_at_most, count(*), p_actor, p_reason, v_now, v_now, v_now
-            FROM consign.dead d WHERE (p_queue IS NULL OR d.queue = p_queue) AND (p_code IS NULL OR d.code = p_code)
+        SELECT p_action, 'running', p_queue, p_code, p_rate_per_second, p_at_most,
+               CASE p_action
+                   WHEN 'cancel' THEN (SELECT coalesce(sum(cardinality(r.ids)), 0) FROM consign.ready r WHERE r.queue = p_queue)
+                       + (SELECT count(*) FROM consign.waiting w WHERE w.queue = p_queue)
+                   ELSE (SELECT count(*) FROM consign.dead d WHERE (p_queue IS NULL OR d.queue = p_queue) AND (p_code IS NULL OR d.code = p_code)) END,
+               p_actor, p_reason, v_now, v_now, v_now
         RETURNING * INTO v_redrive;
     PERFORM consign.record_redrive(v_redrive, 'start_redrive', p_actor, p_reason, v_now);
     RETURN v_redrive;
 END $$;
-REVOKE ALL ON FUNCTION consign.start_redrive(text, text, text, text, bigint, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.start_redrive(text, text, text, text, bigint, bigint, text) FROM PUBLIC;
 
--- How many messages a redrive may requeue now: its allowance grows with its rate from the start, up to one second's
+-- The messages that a redrive takes next, by ascending id.
+CREATE FUNCTION consign.redrive_next(p_redrive consign.redrive, p_count bigint) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_after bigint := coalesce(p_redrive.cursor, -9223372036854775808);
+BEGIN
+    IF p_redrive.action = 'cancel' THEN
+        RETURN ARRAY(SELECT m.id
+            FROM (SELECT u AS id FROM consign.ready r, unnest(r.ids) u WHERE r.queue = p_redrive.queue AND u > v_after
+                  UNION ALL SELECT w.message_id FROM consign.waiting w WHERE w.queue = p_redrive.queue AND w.message_id > v_after) o
+            JOIN consign.message m ON m.id = o.id
+            WHERE m.created_at <= p_redrive.started_at ORDER BY m.id LIMIT p_count);
+    END IF;
+    RETURN ARRAY(SELECT d.message_id FROM consign.dead d
+        WHERE d.message_id > v_after AND d.at <= p_redrive.started_at
+            AND (p_redrive.queue IS NULL OR d.queue = p_redrive.queue) AND (p_redrive.code IS NULL OR d.code = p_redrive.code)
+        ORDER BY d.message_id LIMIT p_count);
+END $$;
+REVOKE ALL ON FUNCTION consign.redrive_next(consign.redrive, bigint) FROM PUBLIC;
+
+-- How many messages a redrive may move now: its allowance grows with its rate from the start, up to one second's
 -- worth. The same rule as Redrive::step_len in the kernel.
 CREATE FUNCTION consign.step_len(p_redrive consign.redrive, p_limit int, p_now timestamptz) RETURNS bigint
     LANGUAGE sql IMMUTABLE
@@ -70,6 +108,7 @@ DECLARE
     v_ids       bigint[];
     v_exhausted boolean;
     v_moved     bigint;
+    v_reason    text;
 BEGIN
     PERFORM consign.require_read_committed();
     IF p_limit IS NULL OR p_limit NOT BETWEEN 1 AND 1000 THEN
@@ -92,17 +131,18 @@ BEGIN
         UPDATE consign.redrive r SET paced_at = least(r.paced_at, v_now) WHERE r.id = v_redrive.id;
         v_seen := v_seen || v_redrive.id;
     END LOOP;
-    v_ids := ARRAY(SELECT d.message_id FROM consign.dead d
-        WHERE d.message_id > coalesce(v_redrive.cursor, -9223372036854775808) AND d.at <= v_redrive.started_at
-            AND (v_redrive.queue IS NULL OR d.queue = v_redrive.queue) AND (v_redrive.code IS NULL OR d.code = v_redrive.code)
-        ORDER BY d.message_id LIMIT v_count + 1);
+    v_ids := consign.redrive_next(v_redrive, v_count + 1);
     v_exhausted := cardinality(v_ids) <= v_count;
     v_ids := v_ids[: v_count];
-    -- Counts what was really taken out of dead: an operator may have requeued some meanwhile.
-    SELECT count(*) INTO v_moved
-        FROM consign.put_back(v_ids, 'requeue', v_redrive.actor,
-                              format('redrive %s: %s', v_redrive.id, v_redrive.reason), v_redrive.started_at) b
-        WHERE b.answer = 'moved';
+    v_reason := format('redrive %s: %s', v_redrive.id, v_redrive.reason);
+    -- Counts what was really moved: an operator may have moved some meanwhile.
+    IF v_redrive.action = 'requeue' THEN
+        SELECT count(*) INTO v_moved FROM consign.put_back(v_ids, 'requeue', v_redrive.actor, v_reason, v_redrive.started_at) b
+            WHERE b.answer = 'moved';
+    ELSE
+        SELECT count(*) INTO v_moved FROM consign.close_messages(v_ids, v_redrive.action, v_redrive.actor, v_reason, v_redrive.started_at) c
+            WHERE c.answer = 'moved';
+    END IF;
     RETURN QUERY UPDATE consign.redrive r SET
             moved = r.moved + v_moved,
             skipped = CASE WHEN v_exhausted THEN greatest(r.total - r.moved - v_moved, 0) ELSE r.skipped END,

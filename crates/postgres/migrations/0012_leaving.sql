@@ -34,20 +34,25 @@ REVOKE ALL ON FUNCTION consign.needed(bigint, bigint, jsonb) FROM PUBLIC;
 -- The messages from p_first up to p_until that leave: finished, with their last event at or before the cutoff of their queue,
 -- and not needed by an app. A dead head of an ordered group stays.
 CREATE FUNCTION consign.leaving(p_first bigint, p_until bigint, p_cutoffs jsonb)
-    RETURNS TABLE (id bigint, queue text, key text, died boolean)
+    RETURNS TABLE (id bigint, queue text, key text, died boolean, discarded boolean)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off
     AS $$
-    SELECT f.id, f.queue, f.key, f.died
-        FROM (SELECT m.id, m.queue, m.key, m."group", d.message_id IS NOT NULL AS died, greatest(l.at, d.at) AS at,
-                     CASE WHEN d.message_id IS NOT NULL THEN c.keep_dead WHEN l.delivered THEN c.keep END AS cutoff
+    SELECT f.id, f.queue, f.key, f.died, f.discarded
+        FROM (SELECT m.id, m.queue, m.key, m."group", d.message_id IS NOT NULL AS died, x.message_id IS NOT NULL AS discarded,
+                     greatest(l.at, d.at, x.at) AS at,
+                     CASE WHEN d.message_id IS NOT NULL THEN c.keep_dead WHEN l.delivered OR x.message_id IS NOT NULL THEN c.keep END AS cutoff
                   FROM consign.message m
                   -- OFFSET: the times are cast once, not for each message.
                   JOIN (SELECT q.key AS queue, (q.value->>'keep')::timestamptz AS keep, (q.value->>'keep_dead')::timestamptz AS keep_dead
                             FROM jsonb_each(p_cutoffs) q OFFSET 0) c ON c.queue = m.queue
                   JOIN (SELECT a.message_id, max(a.finished_at) AS at, bool_or(a.outcome = 'delivered') AS delivered
-                            FROM consign.attempt a WHERE a.message_id >= p_first AND a.message_id < p_until GROUP BY a.message_id) l
+                            FROM consign.attempt a WHERE a.message_id >= p_first AND a.message_id < p_until GROUP BY a.message_id
+                        -- Cancelled before the first attempt.
+                        UNION ALL SELECT n.message_id, n.at, false
+                            FROM consign.discarded n WHERE n.message_id >= p_first AND n.message_id < p_until AND n.attempts = 0) l
                       ON l.message_id = m.id
                   LEFT JOIN consign.dead d ON d.message_id = m.id AND d.message_id >= p_first AND d.message_id < p_until
+                  LEFT JOIN consign.discarded x ON x.message_id = m.id AND x.message_id >= p_first AND x.message_id < p_until
                   WHERE m.id >= p_first AND m.id < p_until) f
         WHERE f.at <= f.cutoff
             AND NOT EXISTS (SELECT FROM consign.late e WHERE e.message_id = f.id AND e.message_id >= p_first AND e.message_id < p_until

@@ -176,7 +176,7 @@ CREATE FUNCTION consign.copy_page(p_departure consign.departure) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_nestloop = on SET jit = off
     AS $$
 DECLARE
-    -- So many are removed from consign.dead while everyone waits; the others leave with the next departure.
+    -- So many are removed from consign.dead and consign.discarded while everyone waits; the others leave with the next departure.
     v_dead   CONSTANT int := 5000;
     v_first  bigint := p_departure.next_id;
     v_until  bigint := coalesce((SELECT m.id FROM consign.message m WHERE m.id >= p_departure.next_id AND m.id < p_departure.until
@@ -190,17 +190,19 @@ BEGIN
     -- need not wait behind its flush.
     PERFORM set_config('synchronous_commit', 'off', true);
     -- A message with an attempt that was followed stays: the clock may have been set back.
-    EXECUTE format('SELECT coalesce(array_agg(l.id), ''{}'') AS ids, array_agg(l.queue) AS queues, array_agg(l.key) AS keys, array_agg(l.died) AS died
-                        FROM (SELECT o.*, row_number() OVER (PARTITION BY o.died ORDER BY o.id) AS place FROM consign.leaving($1, $2, $3) o) l
-                        WHERE (NOT l.died OR l.place <= $4)
+    EXECUTE format('SELECT coalesce(array_agg(l.id), ''{}'') AS ids, array_agg(l.queue) AS queues, array_agg(l.key) AS keys, array_agg(l.died) AS died,
+                               array_agg(l.discarded) AS discarded
+                        FROM (SELECT o.*, row_number() OVER (PARTITION BY o.died OR o.discarded ORDER BY o.id) AS place FROM consign.leaving($1, $2, $3) o) l
+                        WHERE (NOT (l.died OR l.discarded) OR l.place <= $4)
                             AND NOT EXISTS (SELECT FROM consign.%I a WHERE a.message_id = l.id AND a.message_id >= $1 AND a.message_id < $2)',
                    'attempt_' || p_departure.number)
-        INTO v_leaving USING v_first, v_until, p_departure.cutoffs, v_dead - cardinality(p_departure.dead_ids);
+        INTO v_leaving USING v_first, v_until, p_departure.cutoffs, v_dead - cardinality(p_departure.dead_ids || p_departure.discarded_ids);
     v_died := ARRAY(SELECT l.id FROM unnest(v_leaving.ids, v_leaving.died) AS l (id, died) WHERE l.died);
     -- Before they leave, because it takes long; of a message that is in the store nothing reads it. What has left stays dead.
-    UPDATE consign.message_key k SET died = true
-        FROM unnest(v_leaving.ids, v_leaving.queues, v_leaving.keys, v_leaving.died) AS l (id, queue, key, died)
-        WHERE l.died AND k.queue = l.queue AND k.key = l.key AND k.message_id = l.id AND NOT k.died;
+    UPDATE consign.message_key k SET died = l.died, discarded = l.discarded
+        FROM unnest(v_leaving.ids, v_leaving.queues, v_leaving.keys, v_leaving.died, v_leaving.discarded) AS l (id, queue, key, died, discarded)
+        WHERE (l.died OR l.discarded) AND k.queue = l.queue AND k.key = l.key AND k.message_id = l.id
+            AND (k.died, k.discarded) <> (l.died, l.discarded);
     UPDATE consign.message_key k SET died = false
         WHERE k.died AND k.message_id >= v_first AND k.message_id < v_until AND NOT k.message_id = ANY (v_died)
             AND EXISTS (SELECT FROM consign.message m WHERE m.id = k.message_id AND m.id >= v_first AND m.id < v_until);
@@ -216,11 +218,14 @@ BEGIN
     END LOOP;
     UPDATE consign.departure d SET next_id = v_until, stay = d.stay + v_stay, messages = d.messages + cardinality(v_leaving.ids),
             dead_ids = d.dead_ids || v_died,
-            counts = (SELECT coalesce(jsonb_object_agg(c.queue, jsonb_build_object('messages', c.messages, 'dead', c.dead)), '{}')
-                          FROM (SELECT q.queue, sum(q.messages) AS messages, sum(q.dead) AS dead
-                                    FROM (SELECT e.key AS queue, (e.value->>'messages')::bigint AS messages, (e.value->>'dead')::bigint AS dead
+            discarded_ids = d.discarded_ids || ARRAY(SELECT l.id FROM unnest(v_leaving.ids, v_leaving.discarded) AS l (id, discarded) WHERE l.discarded),
+            counts = (SELECT coalesce(jsonb_object_agg(c.queue, jsonb_build_object('messages', c.messages, 'dead', c.dead, 'discarded', c.discarded)), '{}')
+                          FROM (SELECT q.queue, sum(q.messages) AS messages, sum(q.dead) AS dead, sum(q.discarded) AS discarded
+                                    FROM (SELECT e.key AS queue, (e.value->>'messages')::bigint AS messages, (e.value->>'dead')::bigint AS dead,
+                                                 (e.value->>'discarded')::bigint AS discarded
                                               FROM jsonb_each(d.counts) e
-                                          UNION ALL SELECT l.queue, 1, l.died::int FROM unnest(v_leaving.queues, v_leaving.died) AS l (queue, died)) q
+                                          UNION ALL SELECT l.queue, 1, l.died::int, l.discarded::int
+                                              FROM unnest(v_leaving.queues, v_leaving.died, v_leaving.discarded) AS l (queue, died, discarded)) q
                                     GROUP BY q.queue) c)
         WHERE d.id = p_departure.id;
     -- It is decided which messages leave. If none does, what was found before has changed.
@@ -381,7 +386,7 @@ DECLARE
     v_child  text;
     v_number bigint;
 BEGIN
-    LOCK TABLE consign.message, consign.attempt, consign.late, consign.audit, consign.dead IN ACCESS EXCLUSIVE MODE;
+    LOCK TABLE consign.message, consign.attempt, consign.late, consign.audit, consign.dead, consign.discarded IN ACCESS EXCLUSIVE MODE;
     IF p_departure.cutoffs <> consign.cutoffs(p_departure.at, p_departure.by_size)
         OR cardinality(p_departure.dead_ids) <>
             (SELECT count(*) FROM unnest(p_departure.dead_ids) u JOIN consign.dead d ON d.message_id = u WHERE d.at <= p_departure.at)
@@ -401,10 +406,11 @@ BEGIN
     DELETE FROM consign.range_count c WHERE c.number = ANY (v_old);
     INSERT INTO consign.range (number, first, until, created_at, closed_at, is_rest) OVERRIDING SYSTEM VALUE
         VALUES (p_departure.number, p_departure.first, p_departure.until, consign.clock(), consign.clock(), true);
-    PERFORM consign.count_departed(c.key, (c.value->>'messages')::bigint, (c.value->>'dead')::bigint, 0)
+    PERFORM consign.count_departed(c.key, (c.value->>'messages')::bigint, (c.value->>'dead')::bigint, 0, (c.value->>'discarded')::bigint)
         FROM (SELECT e.key, e.value FROM jsonb_each(p_departure.counts) e ORDER BY e.key) c;
     DELETE FROM consign.dead d USING unnest(p_departure.dead_ids) u WHERE d.message_id = u;
-    UPDATE consign.departure d SET state = 'leaving', detached = v_old, dead_ids = '{}' WHERE d.id = p_departure.id;
+    DELETE FROM consign.discarded x USING unnest(p_departure.discarded_ids) u WHERE x.message_id = u;
+    UPDATE consign.departure d SET state = 'leaving', detached = v_old, dead_ids = '{}', discarded_ids = '{}' WHERE d.id = p_departure.id;
     INSERT INTO consign.audit (at, actor, action, reason)
         SELECT consign.clock(), m.owner, 'depart', format('departure %s: %s messages from %s to %s, %s', p_departure.id,
                    p_departure.messages, greatest(p_departure.first, 1), p_departure.until - 1,

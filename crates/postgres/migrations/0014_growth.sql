@@ -28,7 +28,7 @@ REVOKE ALL ON FUNCTION consign.may_leave() FROM PUBLIC;
 -- range that is replaced meanwhile would be seen as it was, and its messages as they are.
 CREATE FUNCTION consign.queue_totals()
     RETURNS TABLE (queue text, messages bigint, bytes bigint, oldest_id bigint, enqueued bigint, delivered bigint, dead bigint, departed bigint,
-                   erased bigint)
+                   erased bigint, discarded bigint)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
     AS $$
     WITH present AS (
@@ -45,14 +45,18 @@ CREATE FUNCTION consign.queue_totals()
                   UNION ALL SELECT h.queue, count(*) FROM consign.held h GROUP BY h.queue) u
             GROUP BY u.queue),
     dead AS (SELECT d.queue, count(*) AS messages FROM consign.dead d GROUP BY d.queue),
+    discarded AS (SELECT x.queue, count(*) AS messages FROM consign.discarded x GROUP BY x.queue),
     erased AS (SELECT e.queue, count(*) AS messages FROM consign.erasure e GROUP BY e.queue)
     SELECT q.name, coalesce(p.messages, 0)::bigint, coalesce(p.bytes, 0)::bigint, p.first_id,
            (coalesce(p.messages, 0) + coalesce(t.messages, 0))::bigint,
-           (coalesce(p.messages, 0) - coalesce(u.messages, 0) - coalesce(d.messages, 0) + coalesce(t.messages - t.dead, 0))::bigint,
-           (coalesce(d.messages, 0) + coalesce(t.dead + t.revived, 0))::bigint, coalesce(t.messages, 0), coalesce(e.messages, 0)
+           (coalesce(p.messages, 0) - coalesce(u.messages, 0) - coalesce(d.messages, 0) - coalesce(x.messages, 0)
+                + coalesce(t.messages - t.dead - t.discarded, 0))::bigint,
+           (coalesce(d.messages, 0) + coalesce(t.dead + t.revived, 0))::bigint, coalesce(t.messages, 0), coalesce(e.messages, 0),
+           (coalesce(x.messages, 0) + coalesce(t.discarded, 0))::bigint
         FROM consign.queue q
         LEFT JOIN present p ON p.queue = q.name LEFT JOIN unfinished u ON u.queue = q.name LEFT JOIN dead d ON d.queue = q.name
         LEFT JOIN consign.departed t ON t.queue = q.name LEFT JOIN erased e ON e.queue = q.name
+        LEFT JOIN discarded x ON x.queue = q.name
         WHERE q.policy IS NOT NULL $$;
 REVOKE ALL ON FUNCTION consign.queue_totals() FROM PUBLIC;
 
@@ -101,7 +105,7 @@ BEGIN
         SELECT v_hour, jsonb_build_object('at', v_now, 'bytes', s.bytes, 'history_bytes', s.history_bytes, 'queues',
                    coalesce((SELECT jsonb_agg(jsonb_build_object('queue', t.queue, 'messages', t.messages, 'bytes', t.bytes,
                                  'oldest_id', t.oldest_id, 'oldest_at', (SELECT m.created_at FROM consign.message m WHERE m.id = t.oldest_id),
-                                 'enqueued', t.enqueued, 'delivered', t.delivered, 'dead', t.dead, 'erased', t.erased, 'departed', t.departed)
+                                 'enqueued', t.enqueued, 'delivered', t.delivered, 'dead', t.dead, 'discarded', t.discarded, 'erased', t.erased, 'departed', t.departed)
                                  ORDER BY t.queue COLLATE "C")
                                  FROM (SELECT * FROM consign.queue_totals() ORDER BY messages DESC LIMIT 1000) t), '[]'))
             FROM consign.database_size() s

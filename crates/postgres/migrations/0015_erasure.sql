@@ -2,7 +2,7 @@
 --
 -- The triggers `erase_only` of 0002_ranges.sql allow no other update, and this one only for messages that `erasure` names.
 
--- Erases delivered and dead messages, at most 1,000. A row per message, by id: erased, already_erased, not_final, blocks_group (it
+-- Erases delivered, dead and discarded messages, at most 1,000. A row per message, by id: erased, already_erased, not_final, blocks_group (it
 -- is dead, and its group waits for it), needed (its app needs its content still), app_queue (its queue has hooks but not `erased`:
 -- an app has copies), no_such_message.
 --
@@ -43,7 +43,7 @@ BEGIN
         answer := CASE
             WHEN EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = v_message.id) THEN 'already_erased'
             WHEN v_hooks <> '{}' AND NOT v_hooks ? 'erased' THEN 'app_queue'
-            WHEN state NOT IN ('delivered', 'dead') THEN 'not_final'
+            WHEN state NOT IN ('delivered', 'dead', 'discarded') THEN 'not_final'
             WHEN v_died AND EXISTS (SELECT FROM consign.group_head t WHERE t.queue = v_message.queue AND t."group" = v_message."group"
                                         AND t.message_id = v_message.id) THEN 'blocks_group'
             ELSE 'erased' END;

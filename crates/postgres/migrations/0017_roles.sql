@@ -64,13 +64,16 @@ GRANT EXECUTE ON FUNCTION
     consign.hold(bigint[], text, text),
     consign.unhold(bigint[], text, text),
     consign.resolve(bigint[], text, text, text, jsonb),
+    consign.discard(bigint[], text, text),
+    consign.cancel(bigint[], text, text),
+    consign.skip(text, text, text, text),
     consign.reveal(bigint, text, text),
     consign.terminate_lease(text, text, text),
     consign.erase(bigint[], text, text),
     consign.erase_key(text, text, text, text),
     consign.erase_correlation(text, text, text, bigint),
     consign.record_cleared(uuid, bigint[]),
-    consign.start_redrive(text, text, text, text, bigint, bigint),
+    consign.start_redrive(text, text, text, text, bigint, bigint, text),
     consign.step_redrive(int),
     consign.stop_redrive(bigint, text, text),
     consign.resume_redrive(bigint, text, text),
@@ -92,7 +95,7 @@ GRANT EXECUTE ON FUNCTION
 
 -- Readers see everything but tokens: while its lease lives, a token can settle the lease's messages, and afterwards record
 -- late results in its owner's name.
-GRANT SELECT ON consign.queue, consign.message, consign.ready, consign.dead, consign.held, consign.waiting, consign.group_head,
+GRANT SELECT ON consign.queue, consign.message, consign.ready, consign.dead, consign.discarded, consign.held, consign.waiting, consign.group_head,
     consign.audit, consign.redrive, consign.schedule, consign.process, consign.queue_stats, consign.message_key, consign.erasure, consign.erasure_due, consign.range,
     consign.departure, consign.departed, consign.range_count, consign.growth TO consign_auditor, consign_operator;
 GRANT SELECT (pass_at, pass_end, pass_since, passes) ON consign.maintenance TO consign_auditor, consign_operator;

@@ -4,6 +4,7 @@ WITH carried AS (
     UNION ALL SELECT e.id, e.attempts FROM consign.lease l, unnest(l.ids, l.attempts) AS e (id, attempts)
     UNION ALL SELECT message_id, attempts FROM consign.held
     UNION ALL SELECT message_id, attempts FROM consign.waiting
+    UNION ALL SELECT message_id, attempts FROM consign.discarded
     UNION ALL SELECT message_id, attempt_no FROM consign.dead)
 SELECT 'attempts_miscounted' AS code,
        count(*) || ' message(s) carry an attempt count other than their attempt rows: their next settle would fail' AS what,

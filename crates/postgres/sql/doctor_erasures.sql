@@ -10,5 +10,6 @@ SELECT 'erasure' AS code, 'message ' || m.id || ' was erased, but has content or
         OR EXISTS (SELECT FROM consign.late l WHERE l.message_id = e.message_id
                        AND (l.detail IS NOT NULL OR l.result IS NOT NULL AND NOT q.hooks ? 'keeps'))
         OR NOT EXISTS (SELECT FROM consign.dead d WHERE d.message_id = e.message_id AND d.erased AND d.detail IS NULL)
+            AND NOT EXISTS (SELECT FROM consign.discarded x WHERE x.message_id = e.message_id)
             AND NOT EXISTS (SELECT FROM consign.attempt a WHERE a.message_id = e.message_id AND a.outcome = 'delivered')
     ORDER BY m.id LIMIT 100

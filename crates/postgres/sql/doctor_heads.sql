@@ -18,9 +18,12 @@ SELECT 'group_head_missing', count(*) || ' message(s) wait in a group without a 
     WHERE NOT EXISTS (SELECT FROM consign.group_head t WHERE t.queue = w.queue AND t."group" = w."group")
     HAVING count(*) > 0
 UNION ALL
-SELECT 'group_head_stuck', count(*) || ' group(s) wait for a message that was delivered',
+SELECT 'group_head_stuck', count(*) || ' group(s) wait for a message that was delivered or discarded, or is dead and does not block',
        'as owner: UPDATE consign.group_head SET message_id = NULL for these messages; the next claim promotes a message',
        (array_agg(t.message_id ORDER BY t.message_id))[: 20]
     FROM consign.group_head t
     WHERE EXISTS (SELECT FROM consign.attempt a WHERE a.message_id = t.message_id AND a.outcome = 'delivered')
+        OR EXISTS (SELECT FROM consign.discarded x WHERE x.message_id = t.message_id)
+        OR EXISTS (SELECT FROM consign.dead d JOIN consign.queue q ON q.name = d.queue
+                       WHERE d.message_id = t.message_id AND q.policy->>'on_dead' = 'continue')
     HAVING count(*) > 0

@@ -4,6 +4,7 @@ WITH entry AS (
     UNION ALL SELECT unnest(ids), 'leased' FROM consign.lease
     UNION ALL SELECT message_id, 'held' FROM consign.held
     UNION ALL SELECT message_id, 'dead' FROM consign.dead
+    UNION ALL SELECT message_id, 'discarded' FROM consign.discarded
     UNION ALL SELECT message_id, 'waiting' FROM consign.waiting
     UNION ALL SELECT message_id, 'delivered' FROM consign.attempt WHERE outcome = 'delivered'),
 found AS (

@@ -12,6 +12,7 @@ SELECT m.id, m.queue, m.key, m."group", m.payload, m.headers, m.created_at,
            (SELECT r.due_at FROM consign.ready r WHERE r.queue = m.queue AND r.ids @> ARRAY[m.id] LIMIT 1)) END AS due_at,
        l.owner, l.fence, l.expires_at, m.id = ANY (l.begun) AS begun,
        h.at AS held_at, h.reason, d.at AS dead_at, d.code, d.detail,
+       x.at AS discarded_at, x.actor AS discarded_by, x.reason AS discarded_reason,
        w.message_id IS NOT NULL AS waiting, t.message_id AS behind,
        e.at AS erased_at, e.actor AS erased_by, e.reason AS erased_reason, encode(e.digest, 'hex') AS erased_digest
     FROM consign.message m
@@ -21,6 +22,7 @@ SELECT m.id, m.queue, m.key, m."group", m.payload, m.headers, m.created_at,
     LEFT JOIN consign.lease l ON m.id = ANY (l.ids)
     LEFT JOIN consign.held h ON h.message_id = m.id
     LEFT JOIN consign.dead d ON d.message_id = m.id
+    LEFT JOIN consign.discarded x ON x.message_id = m.id
     LEFT JOIN consign.waiting w ON w.message_id = m.id
     LEFT JOIN consign.erasure e ON e.message_id = m.id
     LEFT JOIN consign.group_head t ON t.queue = m.queue AND t."group" = m."group"

@@ -10,6 +10,7 @@ SELECT m.id FROM consign.message m
             WHEN EXISTS (SELECT FROM consign.held h WHERE h.message_id = m.id) THEN 'held'
             WHEN EXISTS (SELECT FROM consign.waiting w WHERE w.message_id = m.id) THEN 'waiting'
             WHEN EXISTS (SELECT FROM consign.attempt a WHERE a.message_id = m.id AND a.outcome = 'delivered') THEN 'delivered'
+            WHEN EXISTS (SELECT FROM consign.discarded x WHERE x.message_id = m.id) THEN 'discarded'
             WHEN m.id IN (SELECT unnest(l.ids) FROM consign.lease l) THEN 'leased'
             ELSE 'ready'
         END)

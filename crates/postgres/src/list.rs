@@ -184,6 +184,7 @@ impl PostgresStore {
             Some(StateKind::Held) => (way!("held"), Walk::None),
             Some(StateKind::Dead) if filter.code.is_some() => (way!("code"), Walk::None),
             Some(StateKind::Dead) => (way!("dead"), Walk::None),
+            Some(StateKind::Discarded) => (way!("discarded"), Walk::None),
             Some(StateKind::Delivered) => (way!("delivered"), Walk::Attempts),
         })
     }

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use consign_kernel::{
-    By, EndedLease, Error, Fence, Message, MessageId, MoveResult, Operate, Payload, Resolution,
-    Result, TokenPrefix,
+    By, EndedLease, Error, Fence, Message, MessageId, MoveResult, Operate, Payload, QueueName,
+    Resolution, Result, TokenPrefix,
 };
 
 use crate::{PostgresStore, rows};
@@ -46,6 +46,31 @@ impl Operate for PostgresStore {
             .bind(resolution.result());
         let rows = self.fetch("resolve messages", statement).await?;
         rows.iter().map(rows::moved).collect()
+    }
+
+    async fn discard(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.move_by_hand("SELECT * FROM consign.discard($1, $2, $3)", ids, by)
+            .await
+    }
+
+    async fn cancel(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.move_by_hand("SELECT * FROM consign.cancel($1, $2, $3)", ids, by)
+            .await
+    }
+
+    async fn skip(&self, queue: &QueueName, group: &str, by: &By) -> Result<Option<MoveResult>> {
+        by.validate()?;
+        if group.contains('\0') {
+            // No group has such a name, and the database cannot look for it.
+            return Ok(None);
+        }
+        let statement = sqlx::query("SELECT * FROM consign.skip($1, $2, $3, $4)")
+            .bind(queue.as_str())
+            .bind(group)
+            .bind(&by.actor)
+            .bind(&by.reason);
+        let rows = self.fetch("skip the head of a group", statement).await?;
+        rows.first().map(rows::moved).transpose()
     }
 
     async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {

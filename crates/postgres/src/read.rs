@@ -119,6 +119,13 @@ fn state(row: &PgRow, id: MessageId, last: Option<&LastAttempt>) -> Result<State
         let (code, detail) = (rows::column(row, "code")?, rows::column(row, "detail")?);
         return Ok(State::Dead { at, code, detail });
     }
+    if let Some(at) = rows::optional_time(row, "discarded_at")? {
+        return Ok(State::Discarded {
+            at,
+            actor: rows::column(row, "discarded_by")?,
+            reason: rows::column(row, "discarded_reason")?,
+        });
+    }
     if rows::column(row, "waiting")? {
         let behind: Option<i64> = rows::column(row, "behind")?;
         return Ok(State::Waiting {

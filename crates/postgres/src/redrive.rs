@@ -1,9 +1,9 @@
-//! Requeueing the dead by filter, step by step.
+//! Moving messages by filter, step by step.
 
 use async_trait::async_trait;
 use consign_kernel::{
-    By, DeadLetter, MessageId, PAGE_ENTRIES_MAX, QueueName, Redrive, RedriveId, RedrivePlan,
-    RedriveState, Redrives, Result,
+    By, DeadLetter, MessageId, PAGE_ENTRIES_MAX, QueueName, Redrive, RedriveAction, RedriveId,
+    RedrivePlan, RedriveState, Redrives, Result,
 };
 use sqlx::postgres::PgRow;
 
@@ -14,13 +14,15 @@ impl Redrives for PostgresStore {
     async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
         RedrivePlan::validate_by(by)?;
         plan.validate()?;
-        let statement = sqlx::query("SELECT * FROM consign.start_redrive($1, $2, $3, $4, $5, $6)")
-            .bind(&by.actor)
-            .bind(&by.reason)
-            .bind(plan.queue.as_ref().map(QueueName::as_str))
-            .bind(&plan.code)
-            .bind(plan.rate_per_second.map(i64::from))
-            .bind(plan.limit.map(|limit| limit as i64));
+        let statement =
+            sqlx::query("SELECT * FROM consign.start_redrive($1, $2, $3, $4, $5, $6, $7)")
+                .bind(&by.actor)
+                .bind(&by.reason)
+                .bind(plan.queue.as_ref().map(QueueName::as_str))
+                .bind(&plan.code)
+                .bind(plan.rate_per_second.map(i64::from))
+                .bind(plan.limit.map(|limit| limit as i64))
+                .bind(plan.action.as_str());
         self.one_redrive("start a redrive", statement).await
     }
 
@@ -42,10 +44,14 @@ impl Redrives for PostgresStore {
     }
 
     async fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<DeadLetter>> {
+        if plan.action == RedriveAction::Cancel {
+            return Ok(Vec::new());
+        }
         let statement = sqlx::query(include_str!("../sql/first_dead.sql"))
             .bind(plan.queue.as_ref().map(QueueName::as_str))
             .bind(plan.code.as_deref())
-            .bind(i64::from(plan.shown(limit)));
+            .bind(i64::from(plan.shown(limit)))
+            .bind(plan.action == RedriveAction::Discard);
         let rows = self.read("list what a redrive would take", statement);
         rows.await?.iter().map(dead_letter).collect()
     }
@@ -100,6 +106,7 @@ fn redrive(row: &PgRow) -> Result<Redrive> {
     Ok(Redrive {
         id: RedriveId(rows::column(row, "id")?),
         plan: RedrivePlan {
+            action: rows::word(row, "action")?,
             queue: rows::optional_queue_name(row, "queue")?,
             code: rows::column(row, "code")?,
             rate_per_second: rate.map_err(|_| rows::corrupt("a rate is out of range"))?,

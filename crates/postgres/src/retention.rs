@@ -212,6 +212,13 @@ impl PostgresStore {
             record.dead = Some(letter);
         }
         for row in self
+            .rows_of(include_str!("../sql/record_discarded.sql"), ids)
+            .await?
+        {
+            let id = MessageId(rows::column(&row, "message_id")?);
+            of(&mut records, id)?.state = StateKind::Discarded;
+        }
+        for row in self
             .rows_of(include_str!("../sql/record_attempts.sql"), ids)
             .await?
         {
@@ -296,6 +303,7 @@ fn queue_history(row: &PgRow) -> Result<QueueHistory> {
         enqueued: rows::count(row, "enqueued")?,
         delivered: rows::count(row, "delivered")?,
         dead: rows::count(row, "dead")?,
+        discarded: rows::count(row, "discarded")?,
         departed: rows::count(row, "departed")?,
         erased: rows::count(row, "erased")?,
         former_keys: rows::count(row, "former_keys")?,

@@ -66,6 +66,8 @@ impl Routes {
         self.page(POST, "/ui/messages/{id}/hold", act, message::hold);
         self.page(POST, "/ui/messages/{id}/unhold", act, message::unhold);
         self.page(POST, "/ui/messages/{id}/resolve", act, message::resolve);
+        self.page(POST, "/ui/messages/{id}/discard", act, message::discard);
+        self.page(POST, "/ui/messages/{id}/cancel", act, message::cancel);
         self.page(POST, "/ui/messages/{id}/erase", act, message::erase);
         self.page(GET, "/ui/dead/preview", act, dead::preview);
         self.page(POST, "/ui/redrives", act, dead::start);

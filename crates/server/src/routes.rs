@@ -161,6 +161,7 @@ impl Routes {
         routes.reading();
         routes.operating();
         routes.scheduling();
+        routes.closing();
         routes.working();
         routes.dashboard();
         for extension in server.extensions.iter() {
@@ -245,14 +246,6 @@ impl Routes {
             codes::NOT_DEAD,
             codes::ERASED,
         ];
-        const ERASE: &[&Meaning] = &[
-            REASON,
-            codes::NO_SUCH_MESSAGE,
-            codes::NOT_FINAL,
-            codes::BLOCKS_GROUP,
-            codes::NEEDED,
-            codes::APP_QUEUE,
-        ];
         const HOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HOLDABLE];
         const UNHOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HELD];
         const PUT_QUEUE: &[&Meaning] = &[REASON, codes::QUEUE_NOT_EMPTY, codes::APP_NOT_ENABLED];
@@ -264,8 +257,6 @@ impl Routes {
         self.add(POST, "/v1/messages/{id}/hold", operate, HOLD, hold);
         self.add(POST, "/v1/messages/{id}/unhold", operate, UNHOLD, unhold);
         self.add(POST, "/v1/messages/{id}/resolve", operate, UNHOLD, resolve);
-        self.add(POST, "/v1/messages/{id}/erase", operate, ERASE, erase::one);
-        self.add(POST, "/v1/messages/erase", operate, MANY, erase::many);
         self.add(POST, "/v1/messages/requeue", operate, MANY, requeue_many);
         self.add(POST, "/v1/messages/hold", operate, MANY, hold_many);
         self.add(POST, "/v1/messages/unhold", operate, MANY, unhold_many);
@@ -329,6 +320,47 @@ impl Routes {
         let path = "/v1/schedules/{name}/resume";
         self.add(POST, path, operate, SCHEDULE, resume);
         self.add(POST, "/v1/schedules/{name}/run", operate, RUN, run);
+    }
+
+    fn closing(&mut self) {
+        use messages::{cancel, cancel_many, discard, discard_many, skip};
+        const REASON: &Meaning = codes::REASON_REQUIRED;
+        const MANY: &[&Meaning] = &[REASON, codes::BATCH_TOO_LARGE];
+        const DISCARD: &[&Meaning] = &[
+            REASON,
+            codes::NO_SUCH_MESSAGE,
+            codes::NOT_DISCARDABLE,
+            codes::APP_QUEUE,
+        ];
+        const CANCEL: &[&Meaning] = &[
+            REASON,
+            codes::NO_SUCH_MESSAGE,
+            codes::NOT_CANCELLABLE,
+            codes::APP_QUEUE,
+        ];
+        const SKIP: &[&Meaning] = &[
+            REASON,
+            codes::UNKNOWN_QUEUE,
+            codes::EMPTY_GROUP,
+            codes::NOT_DISCARDABLE,
+            codes::APP_QUEUE,
+        ];
+        const ERASE: &[&Meaning] = &[
+            REASON,
+            codes::NO_SUCH_MESSAGE,
+            codes::NOT_FINAL,
+            codes::BLOCKS_GROUP,
+            codes::NEEDED,
+            codes::APP_QUEUE,
+        ];
+        let operate = Access::OPERATE;
+        self.add(POST, "/v1/messages/{id}/discard", operate, DISCARD, discard);
+        self.add(POST, "/v1/messages/{id}/cancel", operate, CANCEL, cancel);
+        self.add(POST, "/v1/messages/discard", operate, MANY, discard_many);
+        self.add(POST, "/v1/messages/cancel", operate, MANY, cancel_many);
+        self.add(POST, "/v1/queues/{queue}/skip", operate, SKIP, skip);
+        self.add(POST, "/v1/messages/{id}/erase", operate, ERASE, erase::one);
+        self.add(POST, "/v1/messages/erase", operate, MANY, erase::many);
     }
 
     fn working(&mut self) {

@@ -115,6 +115,17 @@ CREATE TABLE dead (
 CREATE INDEX dead_queue ON dead (queue);
 CREATE INDEX dead_code ON dead (code);
 
+-- Messages that an operator discarded or cancelled: final, and never delivered. attempts: so many were recorded before.
+CREATE TABLE discarded (
+    message_id INTEGER PRIMARY KEY,
+    queue      TEXT NOT NULL,
+    at         INTEGER NOT NULL,
+    attempts   INTEGER NOT NULL,
+    actor      TEXT NOT NULL,
+    reason     TEXT NOT NULL
+) STRICT;
+CREATE INDEX discarded_queue ON discarded (queue);
+
 -- "group": set if the message was held while it waited in this ordered group, where it keeps its place.
 CREATE TABLE held (
     message_id INTEGER PRIMARY KEY,
@@ -159,10 +170,11 @@ CREATE TABLE audit (
 ) STRICT;
 CREATE INDEX audit_message ON audit (message_id) WHERE message_id IS NOT NULL;
 
--- A redrive requeues dead messages by filter. cursor: the last message it has passed. paced_at: the time up to which
+-- A redrive moves messages by filter: it requeues or discards dead ones, or cancels those of a queue. cursor: the last message it has passed. paced_at: the time up to which
 -- its rate is used up.
 CREATE TABLE redrive (
     id              INTEGER PRIMARY KEY,
+    action          TEXT NOT NULL CHECK (action IN ('requeue', 'discard', 'cancel')),
     queue           TEXT,
     code            TEXT,
     rate_per_second INTEGER CHECK (rate_per_second > 0),
@@ -288,13 +300,14 @@ CREATE TABLE departing (
     records      TEXT NOT NULL
 ) STRICT;
 
--- The keys of messages that have left. at: when the message was enqueued. digest: SHA-256 of its payload.
+-- The keys of messages that have left. at: when the message was enqueued. died, discarded: it left so. digest: SHA-256 of its payload.
 CREATE TABLE former_key (
     queue      TEXT NOT NULL,
     key        TEXT NOT NULL,
     message_id INTEGER NOT NULL,
     at         INTEGER NOT NULL,
     died       INTEGER NOT NULL CHECK (died IN (0, 1)),
+    discarded  INTEGER NOT NULL CHECK (discarded IN (0, 1)),
     digest     BLOB NOT NULL CHECK (length(digest) = 32),
     "group"    TEXT,
     PRIMARY KEY (queue, key)
@@ -318,12 +331,13 @@ CREATE TABLE erasure_due (
 ) STRICT;
 
 -- What no other table tells any more about the messages of a queue: how many have left, ever, by a departure or a purge;
--- how many of them were dead; how often dead ones were requeued.
+-- how many of them were dead, and discarded; how often dead ones were requeued or discarded.
 CREATE TABLE departed (
     queue    TEXT NOT NULL PRIMARY KEY,
     messages INTEGER NOT NULL,
     dead     INTEGER NOT NULL DEFAULT 0,
-    revived  INTEGER NOT NULL DEFAULT 0
+    revived  INTEGER NOT NULL DEFAULT 0,
+    discarded INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 -- The audit entry of the purge or departure that this transaction removes messages under, and the first and last of the

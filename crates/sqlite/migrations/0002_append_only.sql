@@ -67,6 +67,7 @@ BEGIN SELECT raise(ABORT, 'former_key is append-only: this key is taken'); END;
 
 CREATE TRIGGER departed_update BEFORE UPDATE ON departed
 WHEN NEW.queue <> OLD.queue OR NEW.messages < OLD.messages OR NEW.dead < OLD.dead OR NEW.revived < OLD.revived
+     OR NEW.discarded < OLD.discarded
 BEGIN SELECT raise(ABORT, 'departed only grows: it counts what has left, ever'); END;
 CREATE TRIGGER departed_delete BEFORE DELETE ON departed
 BEGIN SELECT raise(ABORT, 'departed only grows: it counts what has left, ever'); END;

@@ -1,4 +1,4 @@
--- Counts messages that have left or were requeued. ?1 JSON array of [queue, messages, dead, revived].
+-- Counts messages that have left, were requeued or discarded. ?1 JSON array of [queue, messages, dead, revived, discarded].
 UPDATE departed SET messages = messages + counted.value ->> 1, dead = dead + counted.value ->> 2,
-                    revived = revived + counted.value ->> 3
+                    revived = revived + counted.value ->> 3, discarded = discarded + counted.value ->> 4
 FROM json_each(?1) AS counted WHERE departed.queue = counted.value ->> 0

@@ -6,5 +6,6 @@ WHERE m.payload <> 'null' OR m.headers <> '{}'
    OR EXISTS (SELECT 1 FROM attempt WHERE message_id = m.id AND (detail IS NOT NULL OR result IS NOT NULL AND q.app IS NULL))
    OR EXISTS (SELECT 1 FROM late WHERE message_id = m.id AND (detail IS NOT NULL OR result IS NOT NULL AND q.app IS NULL))
    OR NOT EXISTS (SELECT 1 FROM dead WHERE message_id = m.id AND detail IS NULL)
+      AND NOT EXISTS (SELECT 1 FROM discarded WHERE message_id = m.id)
       AND (SELECT outcome FROM attempt WHERE message_id = m.id ORDER BY attempt_no DESC LIMIT 1) IS NOT 'delivered'
 LIMIT 100

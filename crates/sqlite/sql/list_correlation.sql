@@ -12,6 +12,7 @@ WHERE instr(m.headers, '"correlation_id"') > 0 AND m.headers ->> '$.correlation_
            WHEN EXISTS (SELECT 1 FROM dead WHERE message_id = m.id) THEN 'dead'
            WHEN EXISTS (SELECT 1 FROM held WHERE message_id = m.id) THEN 'held'
            WHEN EXISTS (SELECT 1 FROM waiting WHERE message_id = m.id) THEN 'waiting'
+           WHEN EXISTS (SELECT 1 FROM discarded WHERE message_id = m.id) THEN 'discarded'
            WHEN m.id IN (SELECT leased.value FROM lease, json_each(lease.ids) AS leased)
                THEN 'leased'
            ELSE 'ready'

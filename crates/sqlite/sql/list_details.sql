@@ -7,6 +7,7 @@ SELECT m.id, m.queue, m.key, m."group", m.created_at,
            WHEN dead.message_id IS NOT NULL THEN 'dead'
            WHEN EXISTS (SELECT 1 FROM held WHERE message_id = m.id) THEN 'held'
            WHEN EXISTS (SELECT 1 FROM waiting WHERE message_id = m.id) THEN 'waiting'
+           WHEN EXISTS (SELECT 1 FROM discarded WHERE message_id = m.id) THEN 'discarded'
            WHEN m.id IN (SELECT leased.value FROM lease, json_each(lease.ids) AS leased)
                THEN 'leased'
            ELSE 'ready'

@@ -4,6 +4,7 @@ SELECT m.id FROM message AS m
 WHERE m.id < ?2 AND m.id >= ?4 AND (?1 IS NULL OR m.queue = ?1)
   AND NOT EXISTS (SELECT 1 FROM attempt WHERE message_id = m.id AND outcome = 'delivered')
   AND NOT EXISTS (SELECT 1 FROM dead WHERE message_id = m.id)
+  AND NOT EXISTS (SELECT 1 FROM discarded WHERE message_id = m.id)
   AND NOT EXISTS (SELECT 1 FROM held WHERE message_id = m.id)
   AND NOT EXISTS (SELECT 1 FROM waiting WHERE message_id = m.id)
   AND m.id NOT IN (SELECT leased.value FROM lease, json_each(lease.ids) AS leased)

@@ -12,7 +12,8 @@ SELECT q.name, s.messages,
        + (SELECT count(*) FROM held WHERE queue = q.name),
        (SELECT count(*) FROM dead WHERE queue = q.name),
        coalesce(d.messages, 0), coalesce(d.dead, 0), coalesce(d.revived, 0),
-       (SELECT count(*) FROM erasure WHERE queue = q.name)
+       (SELECT count(*) FROM erasure WHERE queue = q.name),
+       (SELECT count(*) FROM discarded WHERE queue = q.name), coalesce(d.discarded, 0)
 FROM queue AS q
 JOIN (SELECT name, (SELECT count(*) FROM message WHERE queue = name) AS messages FROM queue) AS s ON s.name = q.name
 LEFT JOIN departed AS d ON d.queue = q.name

@@ -1,4 +1,4 @@
 -- Redrives, newest first. ?1 at most this many.
-SELECT id, queue, code, rate_per_second, at_most, state, total, moved, skipped, cursor, actor, reason,
+SELECT id, action, queue, code, rate_per_second, at_most, state, total, moved, skipped, cursor, actor, reason,
        started_at, updated_at, finished_at, paced_at
 FROM redrive ORDER BY id DESC LIMIT ?1

@@ -8,6 +8,7 @@ SELECT m.id, m.queue, m."group",
            WHEN EXISTS (SELECT 1 FROM dead WHERE message_id = m.id) THEN 'dead'
            WHEN EXISTS (SELECT 1 FROM held WHERE message_id = m.id) THEN 'held'
            WHEN EXISTS (SELECT 1 FROM waiting WHERE message_id = m.id) THEN 'waiting'
+           WHEN EXISTS (SELECT 1 FROM discarded WHERE message_id = m.id) THEN 'discarded'
            WHEN m.id IN (SELECT leased.value FROM lease, json_each(lease.ids) AS leased)
                THEN 'leased'
            ELSE 'ready'

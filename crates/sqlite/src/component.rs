@@ -121,6 +121,21 @@ pub trait Hook: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether an operator can discard and cancel messages of its queue; if not, they are refused.
+    fn can_discard(&self) -> bool {
+        false
+    }
+
+    /// An operator discarded or cancelled messages.
+    async fn discarded(
+        &self,
+        _work: &mut Work<'_>,
+        _ids: &[MessageId],
+        _action: OperatorMove,
+    ) -> Result<()> {
+        Ok(())
+    }
+
     /// Results of this token were recorded after its lease had ended.
     async fn late(&self, _work: &mut Work<'_>, _ids: &[MessageId], _token: Token) -> Result<()> {
         Ok(())

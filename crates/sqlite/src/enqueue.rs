@@ -296,6 +296,7 @@ type KeyColumns = (
     Option<String>,
     Option<Vec<u8>>,
     Option<bool>,
+    Option<bool>,
 );
 
 /// The message that has a key.
@@ -308,11 +309,11 @@ struct StoredKey {
 /// What a repeated key is compared by.
 enum KeyIdentity {
     Payload(Payload),
-    Former { digest: [u8; 32], died: bool },
+    Former { digest: [u8; 32], state: StateKind },
 }
 
 impl StoredKey {
-    fn new((_, id, group, payload, digest, died): KeyColumns) -> Result<Self> {
+    fn new((_, id, group, payload, digest, died, discarded): KeyColumns) -> Result<Self> {
         let id = MessageId(id);
         let identity = match (payload, digest) {
             (Some(payload), _) => KeyIdentity::Payload(rows::payload(&payload)?),
@@ -320,7 +321,11 @@ impl StoredKey {
                 digest: digest.unwrap_or_default().try_into().map_err(|_| {
                     Failure::corrupt(format!("the key of message {id} has no digest"))
                 })?,
-                died: died == Some(true),
+                state: match (died, discarded) {
+                    (_, Some(true)) => StateKind::Discarded,
+                    (Some(true), _) => StateKind::Dead,
+                    _ => StateKind::Delivered,
+                },
             },
         };
         Ok(Self {
@@ -339,15 +344,11 @@ impl StoredKey {
         let id = *id;
         match identity {
             KeyIdentity::Payload(payload) => KeyHolder::Stored { id, payload, group },
-            KeyIdentity::Former { digest, died } => KeyHolder::Former {
+            KeyIdentity::Former { digest, state } => KeyHolder::Former {
                 id,
                 digest,
                 group,
-                state: if *died {
-                    StateKind::Dead
-                } else {
-                    StateKind::Delivered
-                },
+                state: *state,
             },
         }
     }

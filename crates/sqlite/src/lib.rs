@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod claim;
+mod close;
 mod component;
 mod doctor;
 mod enqueue;

@@ -267,6 +267,7 @@ async fn candidates(
         (None, Some(_)) => (sql!("list_queue"), None),
         (Some(StateKind::Waiting), _) => (sql!("list_waiting"), None),
         (Some(StateKind::Held), _) => (sql!("list_held"), None),
+        (Some(StateKind::Discarded), _) => (sql!("list_discarded"), None),
         (Some(StateKind::Leased), _) => (sql!("list_leased"), None),
         (Some(StateKind::Delivered), _) => {
             let floor = floor(connection, sql!("floor_attempt"), below, walk_max, None).await?;

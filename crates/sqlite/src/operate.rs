@@ -47,6 +47,32 @@ impl Operate for SqliteStore {
         ))
     }
 
+    async fn discard(&self, ids: &[MessageId], by: &By) -> consign_kernel::Result<Vec<MoveResult>> {
+        write!(self, "discard", (ids, by), |work| work.close(
+            &ids,
+            &by,
+            OperatorMove::Discard
+        ))
+    }
+
+    async fn cancel(&self, ids: &[MessageId], by: &By) -> consign_kernel::Result<Vec<MoveResult>> {
+        write!(self, "cancel", (ids, by), |work| work.close(
+            &ids,
+            &by,
+            OperatorMove::Cancel
+        ))
+    }
+
+    async fn skip(
+        &self,
+        queue: &QueueName,
+        group: &str,
+        by: &By,
+    ) -> consign_kernel::Result<Option<MoveResult>> {
+        write!(self, "skip", (queue, group, by), |work| work
+            .skip(&queue, &group, &by))
+    }
+
     async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> consign_kernel::Result<EndedLease> {
         write!(self, "end a lease", (prefix, by), |work| work
             .end_lease(&prefix, &by))
@@ -82,7 +108,7 @@ impl Work<'_> {
             OperatorMove::Requeue => sql!("dead_take"),
             _ => sql!("held_take"),
         };
-        // Only a requeue meets an erased message: it is delivered or dead.
+        // Only a requeue meets an erased message: it is finished.
         let erased = self.erased_among(&ids).await?;
         let refusal = |id: &MessageId| {
             let state = found.get(id).map(|found| found.state);
@@ -259,7 +285,10 @@ impl Work<'_> {
     }
 
     /// Takes messages out of their ready batches.
-    async fn take_from_ready(&mut self, ids: &BTreeSet<MessageId>) -> Result<Vec<Entry>> {
+    pub(crate) async fn take_from_ready(
+        &mut self,
+        ids: &BTreeSet<MessageId>,
+    ) -> Result<Vec<Entry>> {
         let mut taken = Vec::new();
         let mut emptied = Vec::new();
         for batch in self.batches_holding(ids).await? {

@@ -21,6 +21,7 @@ impl Work<'_> {
         let statements = sql!(
             "purge_open",
             "purge_dead",
+            "purge_discarded",
             "purge_late",
             "purge_attempt",
             "purge_message",
@@ -36,7 +37,7 @@ impl Work<'_> {
         let ids: BTreeSet<MessageId> = ids.iter().copied().collect();
         let mut gone: BTreeMap<QueueName, Gone> = BTreeMap::new();
         for (id, found) in self.states(&ids).await? {
-            if !matches!(found.state, StateKind::Delivered | StateKind::Dead) {
+            if !found.state.is_finished() {
                 return Err(Failure::corrupt(format!(
                     "message {id} cannot be purged: it is not finished"
                 )));
@@ -44,6 +45,7 @@ impl Work<'_> {
             let gone = gone.entry(found.queue).or_default();
             gone.messages += 1;
             gone.dead += u64::from(found.state == StateKind::Dead);
+            gone.discarded += u64::from(found.state == StateKind::Discarded);
         }
         Ok(gone)
     }

@@ -88,8 +88,10 @@ impl Work<'_> {
             hook.policy(&mut policy)?;
         }
         policy.validate()?;
-        if let Some(queue) = queue(self.connection, name).await?
-            && !queue.policy.orders_like(&policy)
+        let old = queue(self.connection, name).await?.map(|old| old.policy);
+        if old
+            .as_ref()
+            .is_some_and(|old| old.ordered != policy.ordered)
             && !self.is_idle(name).await?
         {
             return Err(Error::QueueNotEmpty {
@@ -102,6 +104,9 @@ impl Work<'_> {
             .bind(rows::json(&policy))
             .fetch_one(&mut *self.connection)
             .await?;
+        if old.is_some_and(|old| old.unblocks(&policy)) {
+            self.unblock(name, &policy).await?;
+        }
         // It was begun by another policy.
         sqlx::query(sql!("departure_give_up"))
             .execute(&mut *self.connection)
@@ -109,6 +114,16 @@ impl Work<'_> {
         self.record_actions(by, "queue", &[(Some(name), None)])
             .await?;
         rows::queue(row)
+    }
+
+    /// Lets the groups go on that dead messages block.
+    async fn unblock(&mut self, name: &QueueName, policy: &QueuePolicy) -> Result<()> {
+        let dead: Vec<i64> = sqlx::query_scalar(sql!("group_head_dead"))
+            .bind(name.as_str())
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let dead: Vec<_> = dead.into_iter().map(|id| (MessageId(id), true)).collect();
+        self.promote_after(name, policy, &dead).await
     }
 
     async fn is_idle(&mut self, name: &QueueName) -> Result<bool> {

@@ -199,6 +199,14 @@ async fn unfinished(connection: &mut SqliteConnection, id: MessageId) -> Result<
         let at = rows::timestamp(at)?;
         return Ok(State::Dead { at, code, detail });
     }
+    let discarded: Option<(i64, String, String)> = sqlx::query_as(sql!("discarded_get"))
+        .bind(id.0)
+        .fetch_optional(&mut *connection)
+        .await?;
+    if let Some((at, actor, reason)) = discarded {
+        let at = rows::timestamp(at)?;
+        return Ok(State::Discarded { at, actor, reason });
+    }
     let held: Option<(i64, String)> = sqlx::query_as(sql!("held_get"))
         .bind(id.0)
         .fetch_optional(&mut *connection)

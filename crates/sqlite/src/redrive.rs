@@ -1,10 +1,10 @@
-//! Requeueing the dead by filter, step by step.
+//! Moving messages by filter, step by step.
 
 use async_trait::async_trait;
 use consign_failpoint::kill_at;
 use consign_kernel::{
     By, DeadLetter, Error, Filter, MessageId, Move, PAGE_ENTRIES_MAX, QueueName, Redrive,
-    RedriveId, RedrivePlan, RedriveState, Redrives, redrive_by,
+    RedriveAction, RedriveId, RedrivePlan, RedriveState, Redrives, redrive_by,
 };
 use jiff::Timestamp;
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
@@ -77,12 +77,12 @@ impl Work<'_> {
         {
             return Err(queues::unknown_queue(self.connection, queue).await);
         }
-        let filter = Filter {
-            queue: plan.queue.clone(),
-            code: plan.code.clone(),
-            ..Filter::default()
-        };
-        let total = count_dead(self.connection, &filter, u64::MAX).await?;
+        if let Some(queue) = &plan.queue
+            && plan.action != RedriveAction::Requeue
+        {
+            self.check_closable(queue).await?;
+        }
+        let total = self.count_covered(plan).await?;
         let id: i64 = sqlx::query_scalar(sql!("redrive_append"))
             .bind(plan.queue.as_ref().map(QueueName::as_str))
             .bind(&plan.code)
@@ -92,11 +92,28 @@ impl Work<'_> {
             .bind(&by.actor)
             .bind(&by.reason)
             .bind(rows::micros(self.now))
+            .bind(plan.action.as_str())
             .fetch_one(&mut *self.connection)
             .await?;
         let PacedRedrive { redrive, .. } = self.known_redrive(RedriveId(id)).await?;
         self.record_redrive("start_redrive", &redrive, by).await?;
         Ok(redrive)
+    }
+
+    async fn count_covered(&mut self, plan: &RedrivePlan) -> Result<u64> {
+        if plan.action == RedriveAction::Cancel {
+            let count: i64 = sqlx::query_scalar(sql!("redrive_cancel_count"))
+                .bind(plan.queue.as_ref().map(QueueName::as_str))
+                .fetch_one(&mut *self.connection)
+                .await?;
+            return Ok(count.unsigned_abs());
+        }
+        let filter = Filter {
+            queue: plan.queue.clone(),
+            code: plan.code.clone(),
+            ..Filter::default()
+        };
+        count_dead(self.connection, &filter, u64::MAX).await
     }
 
     /// Takes the next step of the running redrive that has waited longest and may take one.
@@ -116,12 +133,16 @@ impl Work<'_> {
             if count == 0 {
                 continue;
             }
-            let (ids, exhausted) = self.next_dead(&redrive, count).await?;
+            let (ids, exhausted) = self.next_covered(&redrive, count).await?;
             // Left to a process that has their app.
             if self.holds_foreign(&ids).await? {
                 continue;
             }
-            let answers = self.requeue(&ids, &redrive.recorded_by()).await?;
+            let by = redrive.recorded_by();
+            let answers = match redrive.plan.action {
+                RedriveAction::Requeue => self.requeue(&ids, &by).await?,
+                action => self.close(&ids, &by, action.operator_move()).await?,
+            };
             let is_moved = |answer: &Move| matches!(answer, Move::Moved { .. });
             let moved = answers.iter().filter(|a| is_moved(&a.answer)).count() as u64;
             let paced_at = redrive.plan.paced(paced_at, now, moved);
@@ -132,9 +153,9 @@ impl Work<'_> {
         Ok(None)
     }
 
-    /// Whether one of these dead is in a queue of an app that the store was opened without.
+    /// Whether one of these messages is in a queue of an app that the store was opened without.
     async fn holds_foreign(&mut self, ids: &[MessageId]) -> Result<bool> {
-        let holds = sqlx::query_scalar(sql!("dead_foreign"))
+        let holds = sqlx::query_scalar(sql!("redrive_foreign"))
             .bind(rows::id_array(ids))
             .bind(self.components.names())
             .fetch_one(&mut *self.connection)
@@ -143,10 +164,19 @@ impl Work<'_> {
     }
 
     /// What a redrive takes next, and whether nothing is left after that.
-    async fn next_dead(&mut self, redrive: &Redrive, count: u32) -> Result<(Vec<MessageId>, bool)> {
-        let mut ids: Vec<i64> = sqlx::query_scalar(sql!("dead_next"))
-            .bind(redrive.plan.queue.as_ref().map(QueueName::as_str))
-            .bind(&redrive.plan.code)
+    async fn next_covered(
+        &mut self,
+        redrive: &Redrive,
+        count: u32,
+    ) -> Result<(Vec<MessageId>, bool)> {
+        let queue = redrive.plan.queue.as_ref().map(QueueName::as_str);
+        let query = match redrive.plan.action {
+            RedriveAction::Cancel => sqlx::query_scalar(sql!("redrive_cancel_next")).bind(queue),
+            _ => sqlx::query_scalar(sql!("dead_next"))
+                .bind(queue)
+                .bind(&redrive.plan.code),
+        };
+        let mut ids: Vec<i64> = query
             .bind(redrive.cursor.map_or(i64::MIN, |cursor| cursor.0))
             .bind(rows::micros(redrive.started_at))
             .bind(i64::from(count) + 1)
@@ -229,6 +259,10 @@ impl PacedRedrive {
         let redrive = Redrive {
             id: RedriveId(row.try_get("id")?),
             plan: RedrivePlan {
+                action: row
+                    .try_get::<&str, _>("action")?
+                    .parse()
+                    .map_err(|error| Failure::corrupt(format!("{error}")))?,
                 queue: queue.map(rows::queue_name).transpose()?,
                 code: row.try_get("code")?,
                 rate_per_second: rate.map(rows::count).transpose()?,
@@ -285,10 +319,14 @@ pub(crate) async fn first_dead(
     plan: &RedrivePlan,
     limit: u32,
 ) -> Result<Vec<DeadLetter>> {
+    if plan.action == RedriveAction::Cancel {
+        return Ok(Vec::new());
+    }
     let found: Vec<LetterColumns> = sqlx::query_as(sql!("dead_first"))
         .bind(plan.queue.as_ref().map(QueueName::as_str))
         .bind(&plan.code)
         .bind(plan.shown(limit))
+        .bind(plan.action == RedriveAction::Discard)
         .fetch_all(connection)
         .await?;
     found.into_iter().map(letter).collect()

@@ -268,8 +268,11 @@ fn answer(which: PaymentRef, moved: Option<Move>, is_dry_run: bool) -> Answer {
             wrong(state, "only held payments can be released or resolved")
         }
         Some(Move::NotHoldable { state }) => wrong(state, "only pending payments can be held"),
+        Some(Move::NotDiscardable { state } | Move::NotCancellable { state }) => {
+            wrong(state, "payments are neither discarded nor cancelled")
+        }
         // Messages of apps are not erased.
-        Some(Move::Erased) => wrong(StateKind::Dead, "its message was erased"),
+        Some(Move::AppQueue | Move::Erased) => wrong(StateKind::Dead, "its message was erased"),
         Some(Move::NoSuchMessage) | None => {
             stays("the payment does not exist".to_owned(), Exit::NotFound)
         }

@@ -166,8 +166,10 @@ impl Action {
             Move::NotDead { state } => elsewhere(codes::NOT_DEAD, state),
             Move::NotHeld { state } => elsewhere(codes::NOT_HELD, state),
             Move::NotHoldable { state } => elsewhere(codes::NOT_HOLDABLE, state),
+            Move::NotDiscardable { state } => elsewhere(codes::NOT_DISCARDABLE, state),
+            Move::NotCancellable { state } => elsewhere(codes::NOT_CANCELLABLE, state),
             // Messages of apps are not erased.
-            Move::Erased => elsewhere(codes::ERASED, StateKind::Dead),
+            Move::AppQueue | Move::Erased => elsewhere(codes::ERASED, StateKind::Dead),
         }
     }
 

@@ -123,7 +123,8 @@ impl From<StateKind> for PaymentState {
             StateKind::Waiting | StateKind::Ready | StateKind::Leased => Self::Pending,
             StateKind::Held => Self::Held,
             StateKind::Delivered => Self::Dispatched,
-            StateKind::Dead => Self::Failed,
+            // Payments are not discarded: the engine refuses queues of apps.
+            StateKind::Dead | StateKind::Discarded => Self::Failed,
         }
     }
 }

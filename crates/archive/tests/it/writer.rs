@@ -37,7 +37,7 @@ fn rejects_unfinished_messages_and_foreign_digests() {
     let error = writer.append(&ready).unwrap_err().to_string();
     assert_eq!(
         error,
-        "message 1 cannot be archived: it is ready; only delivered and dead messages leave the database"
+        "message 1 cannot be archived: it is ready; only finished messages leave the database"
     );
     let mut foreign = record(1);
     foreign.digest = record(2).digest;

@@ -112,7 +112,8 @@ pub(crate) async fn a_list_can_be_filtered(harness: &dyn Harness) {
             .expect("list answers");
         page.items.iter().map(|l| l.id).collect::<Vec<_>>()
     };
-    for (state, id) in StateKind::ALL.into_iter().zip(&sent) {
+    // The discarded are listed in discard.rs.
+    for (state, id) in StateKind::ALL.into_iter().zip(&sent[..6]) {
         let filter = Filter {
             queue: Some(stage.queue.clone()),
             state: Some(state),

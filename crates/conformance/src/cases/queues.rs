@@ -2,7 +2,7 @@
 
 use consign_kernel::{
     CLAIM_BYTES_MAX, Counts, Error, OnDead, OnUncertain, Outcome, Queue, QueueName, QueuePolicy,
-    RetrySchedule,
+    RetrySchedule, StateKind,
 };
 
 use crate::{
@@ -269,27 +269,16 @@ async fn order_is_fixed(stage: &Stage<'_>, why: &str) {
         .await
         .expect("queue answers");
     let policy = before.clone().expect("the queue exists").policy;
-    let changed = [
-        QueuePolicy {
-            ordered: !policy.ordered,
-            ..policy.clone()
-        },
-        QueuePolicy {
-            on_dead: match policy.on_dead {
-                OnDead::Block => OnDead::Continue,
-                OnDead::Continue => OnDead::Block,
-            },
-            ..policy
-        },
-    ];
-    for rules in changed {
-        let answer = stage.store.put_queue(&stage.queue, &rules, &by()).await;
-        let error = refused(answer, "queue_not_empty");
-        assert!(
-            matches!(error, Error::QueueNotEmpty { queue } if queue == stage.queue),
-            "{why}"
-        );
-    }
+    let rules = QueuePolicy {
+        ordered: !policy.ordered,
+        ..policy
+    };
+    let answer = stage.store.put_queue(&stage.queue, &rules, &by()).await;
+    let error = refused(answer, "queue_not_empty");
+    assert!(
+        matches!(error, Error::QueueNotEmpty { queue } if queue == stage.queue),
+        "{why}"
+    );
     let after = stage
         .store
         .queue(&stage.queue)
@@ -324,6 +313,55 @@ pub(crate) async fn order_may_change_once_all_is_delivered(harness: &dyn Harness
         sent,
         "unordered now"
     );
+}
+
+/// In the same transaction: no group is left behind a dead message that does not block.
+pub(crate) async fn on_dead_may_let_blocked_groups_go_on(harness: &dyn Harness) {
+    let stage = Stage::with(harness, ordered(OnDead::Block)).await;
+    let sent = stage.enqueue_groups("aabbcc").await;
+    let heads = [sent[0], sent[2], sent[4]];
+    let lease = stage.claim(10).await;
+    assert_eq!(crate::stage::ids(&lease), heads);
+    stage.report(&lease, heads[0], Outcome::Dead).await;
+    stage.report(&lease, heads[1], Outcome::Dead).await;
+    let other = stage.enqueue_groups("d").await;
+    stage.add_queue("mail", &ordered(OnDead::Continue)).await;
+    use StateKind::{Dead, Leased, Ready, Waiting};
+    assert_eq!(
+        stage.kinds(&sent).await,
+        [Dead, Ready, Dead, Ready, Leased, Waiting]
+    );
+    stage.report(&lease, heads[2], Outcome::Dead).await;
+    assert_eq!(stage.kind(sent[5]).await, Ready, "the next death too");
+    assert_eq!(
+        stage.drain().await,
+        [other[0], sent[1], sent[3], sent[5]],
+        "each once"
+    );
+    let moved = stage.store.requeue(&heads, &by()).await;
+    moved.expect("requeue answers");
+    assert_eq!(stage.drain().await, heads);
+}
+
+/// What has moved on has moved on; the next death blocks.
+pub(crate) async fn on_dead_may_block_from_now_on(harness: &dyn Harness) {
+    let stage = Stage::with(harness, ordered(OnDead::Continue)).await;
+    let sent = stage.enqueue_groups("aaa").await;
+    let lease = stage.claim(1).await;
+    stage.report(&lease, sent[0], Outcome::Dead).await;
+    stage.add_queue("mail", &ordered(OnDead::Block)).await;
+    let lease = stage.claim(1).await;
+    assert_eq!(crate::stage::ids(&lease), sent[1..2], "it goes on");
+    stage.report(&lease, sent[1], Outcome::Dead).await;
+    stage.claim_nothing("the group is blocked").await;
+    let moved = stage.store.requeue(&sent[..2], &by()).await;
+    moved.expect("requeue answers");
+    assert_eq!(
+        stage.kinds(&sent).await,
+        [StateKind::Waiting, StateKind::Ready, StateKind::Waiting],
+        "the head is the one that blocked"
+    );
+    assert_eq!(stage.drain().await, [sent[1], sent[0], sent[2]]);
 }
 
 pub(crate) async fn queues_are_listed_in_pages(harness: &dyn Harness) {

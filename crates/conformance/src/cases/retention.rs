@@ -467,6 +467,7 @@ pub(crate) async fn the_departed_are_counted_for_ever(harness: &dyn Harness) {
             enqueued,
             delivered,
             dead,
+            discarded: 0,
             departed,
             erased: 0,
             former_keys,

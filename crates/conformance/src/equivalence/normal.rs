@@ -291,6 +291,11 @@ impl Normal for State {
             Self::Delivered { at } => Self::Delivered {
                 at: at.normal(names),
             },
+            Self::Discarded { at, actor, reason } => Self::Discarded {
+                at: at.normal(names),
+                actor,
+                reason,
+            },
         }
     }
 }

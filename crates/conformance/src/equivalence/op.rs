@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    OnDead, OnUncertain, Outcome, QueueName, QueuePolicy, Resolution, RetrySchedule,
+    OnDead, OnUncertain, Outcome, QueueName, QueuePolicy, RedriveAction, Resolution, RetrySchedule,
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
@@ -73,7 +73,14 @@ pub(super) enum Op {
         ids: Vec<u16>,
         resolution: Resolution,
     },
+    Discard(Vec<u16>),
+    Cancel(Vec<u16>),
+    Skip {
+        queue: usize,
+        group: u8,
+    },
     StartRedrive {
+        action: RedriveAction,
         queue: Option<usize>,
         code: Option<&'static str>,
         rate: Option<u32>,
@@ -461,8 +468,11 @@ fn operate() -> impl Strategy<Value = Op> {
     );
     let rate = option::of(select(vec![1_u32, 3, 50]));
     let limit = option::weighted(0.3, 1..6_u64);
-    let start = (option::of(queue()), code, rate, limit);
-    let start = start.prop_map(|(queue, code, rate, limit)| Op::StartRedrive {
+    use RedriveAction::{Cancel, Discard, Requeue};
+    let action = select(vec![Requeue, Requeue, Requeue, Discard, Cancel]);
+    let start = (action, option::of(queue()), code, rate, limit);
+    let start = start.prop_map(|(action, queue, code, rate, limit)| Op::StartRedrive {
+        action,
         queue,
         code,
         rate,
@@ -506,6 +516,9 @@ fn operate() -> impl Strategy<Value = Op> {
         2 => (queue(), change()).prop_map(|(queue, change)| Op::PutQueue { queue, change }),
         4 => ids().prop_map(Op::Requeue),
         2 => ids().prop_map(Op::Hold),
+        2 => ids().prop_map(Op::Discard),
+        1 => vec(any::<u16>(), 0..3).prop_map(Op::Cancel),
+        1 => (queue(), 0..3_u8).prop_map(|(queue, group)| Op::Skip { queue, group }),
         3 => ids().prop_map(Op::Unhold),
         2 => (ids(), resolution()).prop_map(|(ids, resolution)| Op::Resolve { ids, resolution }),
     ]
@@ -515,7 +528,7 @@ fn read() -> impl Strategy<Value = Op> {
     let limit = || select(vec![0_u32, 1, 3, 1_000]);
     let before = || option::of(any::<u16>());
     let some_queue = || option::of(queue());
-    let list = (some_queue(), 0..8_usize, narrow(), before(), limit());
+    let list = (some_queue(), 0..9_usize, narrow(), before(), limit());
     let list = list.prop_map(|(queue, state, narrow, before, limit)| Op::List {
         queue,
         state,

@@ -240,13 +240,21 @@ impl Side {
                 let ids = self.messages_at(ids);
                 self.render(store.resolve(&ids, resolution, &by()).await)
             }
+            Op::Discard(ids) => self.render(store.discard(&self.messages_at(ids), &by()).await),
+            Op::Cancel(ids) => self.render(store.cancel(&self.messages_at(ids), &by()).await),
+            Op::Skip { queue, group } => {
+                let group = format!("group-{group}");
+                self.render(store.skip(&queues()[*queue].0, &group, &by()).await)
+            }
             Op::StartRedrive {
+                action,
                 queue,
                 code,
                 rate,
                 limit,
             } => {
                 let plan = RedrivePlan {
+                    action: *action,
                     queue: queue.map(|queue| queues()[queue].0.clone()),
                     code: code.map(str::to_owned),
                     rate_per_second: *rate,

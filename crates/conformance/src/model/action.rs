@@ -57,6 +57,11 @@ pub enum Action {
         /// The message.
         id: MessageId,
     },
+    /// An operator discards a dead or held message, or cancels a ready one. A leased one is refused.
+    Close {
+        /// The message.
+        id: MessageId,
+    },
     /// The standby catches up, for the last time.
     Replicate,
     /// The standby takes over.
@@ -91,6 +96,8 @@ pub(super) fn enabled(bounds: &Bounds, world: &World, actions: &mut Vec<Action>)
             matches!(state, Some(StateKind::Dead | StateKind::Held))
         };
         actions.extend(world.ids().filter(stuck).map(|id| Action::Rescue { id }));
+        let is_open = |id: &MessageId| !matches!(world.kind(*id), Some(StateKind::Delivered));
+        actions.extend(world.ids().filter(is_open).map(|id| Action::Close { id }));
     }
     match world.standby {
         Some(_) => actions.push(Action::FailOver),

@@ -82,10 +82,12 @@ impl Audit<'_> {
         }
         let before = last.kind(record.id)?;
         let after = record.kind()?;
-        let rescued = action == Action::Rescue { id: record.id };
+        let id = record.id;
+        let rescued = [Action::Rescue { id }, Action::Close { id }].contains(&action);
         match before {
             StateKind::Dead if after != before && !rescued => Some(Rule::DeadStays),
             StateKind::Delivered if after != before => Some(Rule::DeliveredIsFinal),
+            StateKind::Discarded if after != before => Some(Rule::DiscardedIsFinal),
             _ => None,
         }
     }
@@ -209,9 +211,8 @@ impl World {
             let answer = store.settle(late, lease.token, &[report], 0.5);
             answer.expect("invariant: one report");
         }
-        let ended = [StateKind::Delivered, StateKind::Dead, StateKind::Held];
+        let has_ended = |kind: StateKind| kind.is_finished() || kind == StateKind::Held;
         let kind = |id| store.state(id).map(|state| state.kind());
-        self.ids()
-            .all(|id| kind(id).is_some_and(|kind| ended.contains(&kind)))
+        self.ids().all(|id| kind(id).is_some_and(has_ended))
     }
 }

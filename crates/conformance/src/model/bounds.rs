@@ -17,7 +17,7 @@ pub struct Bounds {
     pub renewals: u8,
     /// Settles whose reply does not arrive.
     pub lost_replies: u8,
-    /// Dead messages requeued and held messages put back by an operator.
+    /// Dead messages requeued, held messages put back, and messages discarded or cancelled by an operator.
     pub rescues: u8,
     /// Whether the store may once be replaced by a lagging standby.
     pub failover: bool,

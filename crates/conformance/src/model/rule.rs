@@ -30,10 +30,12 @@ pub enum Rule {
     DeadForAReason,
     /// A message that has used up its tries is not tried again by itself.
     TriesAreLimited,
-    /// A dead message leaves only by a requeue.
+    /// A dead message leaves only by a requeue or a discard.
     DeadStays,
     /// A delivered message stays delivered.
     DeliveredIsFinal,
+    /// A discarded message stays discarded.
+    DiscardedIsFinal,
     /// With `on_uncertain = hold`, what had begun when its lease ended is not sent again by itself.
     HeldWhenInDoubt,
     /// Everything the sink received is recorded, or was lost by a failover.
@@ -53,8 +55,9 @@ impl Rule {
             Self::OnePlace => "every message is in exactly one state",
             Self::DeadForAReason => "dead only after its tries or by report",
             Self::TriesAreLimited => "tries are limited",
-            Self::DeadStays => "dead leaves only by requeue",
+            Self::DeadStays => "dead leaves only by requeue or discard",
             Self::DeliveredIsFinal => "delivered is final",
+            Self::DiscardedIsFinal => "discarded is final",
             Self::HeldWhenInDoubt => "in doubt is held",
             Self::DuplicatesExplained => "every duplicate is explained",
         }
@@ -112,6 +115,15 @@ pub(super) fn properties(bounds: &Bounds) -> Vec<Property<StoreModel>> {
             rescued.any(|id| delivered(*id))
         };
         properties.push(Property::sometimes("a rescued message arrives", rescued));
+        let late = |_: &StoreModel, world: &World| {
+            let is_discarded = |id| world.kind(id) == Some(StateKind::Discarded);
+            let mut received = world.sink.iter().map(|reception| reception.id);
+            received.any(is_discarded)
+        };
+        properties.push(Property::sometimes(
+            "a message that was sent is discarded",
+            late,
+        ));
     }
     properties
 }
@@ -135,6 +147,7 @@ fn always() -> Vec<Property<StoreModel>> {
         TriesAreLimited,
         DeadStays,
         DeliveredIsFinal,
+        DiscardedIsFinal,
         HeldWhenInDoubt,
         DuplicatesExplained
     ]

@@ -52,6 +52,7 @@ impl Step<'_> {
                 self.primary().store.expire(now, u32::MAX);
             }
             Action::Rescue { id } => self.rescue(id),
+            Action::Close { id } => self.close(id),
             Action::Replicate => self.world.standby = Some(Arc::clone(&self.world.primary)),
             Action::FailOver => self.fail_over(),
         }
@@ -220,6 +221,21 @@ impl Step<'_> {
             if matches!(moved[0].answer, Move::Moved { .. }) {
                 noted.insert(id, attempts);
             }
+        }
+    }
+
+    fn close(&mut self, id: MessageId) {
+        self.world.spent.rescues += 1;
+        let now = instant(self.world.clock);
+        let primary = self.primary();
+        let discarded = primary.store.discard(now, &[id], &operator());
+        let cancelled = primary.store.cancel(now, &[id], &operator());
+        let is_moved = [discarded, cancelled].into_iter().any(|answer| {
+            let answer = answer.expect("invariant: an operator with a name");
+            matches!(answer[0].answer, Move::Moved { .. })
+        });
+        if is_moved && primary.ledger.holder(id).is_some() {
+            self.world.alarms.raise(Rule::LiveIsHonoured);
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use consign_app::attempts::print_attempts;
 use consign_archive::{Archive, ArchivedAttempt, Filter, Record};
-use consign_kernel::{Attempt, MessageId, Token};
+use consign_kernel::{Attempt, AuditEntry, MessageId, StateKind, Token};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -115,14 +115,24 @@ fn failed(error: consign_archive::Error) -> Failure {
     Failure::new(Exit::Wrong, "archive", error.to_string())
 }
 
+/// The action that closed a discarded message.
+fn closed(record: &Record) -> Option<&AuditEntry> {
+    let closes = |entry: &&AuditEntry| matches!(entry.action.as_str(), "discard" | "cancel");
+    let mut actions = record.audit.iter().rev();
+    actions
+        .find(closes)
+        .filter(|_| record.state == StateKind::Discarded)
+}
+
 fn sentence(record: &Record) -> String {
     let state = record.state.as_str();
     let last = record.attempts.last();
     let at = last.map_or(record.message.created_at, |last| last.finished_at);
-    let why = record
-        .dead
-        .as_ref()
-        .map_or(String::new(), |death| format!(": {}", death.code));
+    let (at, why) = match (&record.dead, closed(record)) {
+        (Some(death), _) => (at, format!(": {}", death.code)),
+        (None, Some(entry)) => (entry.at, format!(" by {}: {}", entry.actor, entry.reason)),
+        (None, None) => (at, String::new()),
+    };
     let erased = (record.erased.as_ref())
         .map_or(String::new(), |erasure| format!(" {}", erasure.sentence()));
     format!(

@@ -34,7 +34,7 @@ use crate::{
 const LOCKED_TRIES: u32 = 120;
 const LOCKED_PAUSE: Duration = Duration::from_millis(500);
 
-/// Erase the content of delivered and dead messages.
+/// Erase the content of delivered, dead and discarded messages.
 ///
 /// Payload, headers, results and details go for ever, in the database and in the archive; the history,
 /// the digest of the payload, the key, and who did it and why stay. Without --yes it prints a preview.
@@ -288,11 +288,10 @@ fn sentence(answer: ErasureAnswer) -> String {
         ErasureAnswer::Erased => "erased".to_owned(),
         ErasureAnswer::AlreadyErased => "was erased before".to_owned(),
         ErasureAnswer::NotFinal { state } => {
-            format!("not changed: {state}; only delivered and dead ones can be erased")
+            format!("not changed: {state}; only delivered, dead and discarded ones can be erased")
         }
         ErasureAnswer::BlocksGroup => {
-            "not changed: dead, and its group waits for it; requeue it, or \
-                                       requeue, hold and resolve it, then erase it"
+            "not changed: dead, and its group waits for it; requeue or discard it, then erase it"
                 .to_owned()
         }
         ErasureAnswer::Needed => {

@@ -143,7 +143,10 @@ pub(crate) fn print(out: Output, explanation: &Explanation) -> Result<(), Failur
     match &explanation.state {
         State::Ready { due_at } => field("due", &stamp(*due_at))?,
         State::Leased { expires_at, .. } => field("lease ends", &stamp(*expires_at))?,
-        State::Held { at, .. } | State::Dead { at, .. } | State::Delivered { at } => {
+        State::Held { at, .. }
+        | State::Dead { at, .. }
+        | State::Delivered { at }
+        | State::Discarded { at, .. } => {
             field("since", &stamp(*at))?;
         }
         State::Waiting { .. } => {}

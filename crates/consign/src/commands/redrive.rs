@@ -1,8 +1,10 @@
-//! `consign redrive`: requeueing the dead by filter, at a limited rate, by any process that runs
-//! `serve` or `work`.
+//! `consign redrive`: moving messages by filter, at a limited rate, by any process that runs `serve` or
+//! `work`.
 
 use clap::{Args, Subcommand};
-use consign_kernel::{Filter, QueueName, Redrive, RedriveId, RedrivePlan, RedriveState};
+use consign_kernel::{
+    Filter, QueueName, Redrive, RedriveAction, RedriveId, RedrivePlan, RedriveState, Store,
+};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -17,11 +19,11 @@ use crate::{
 /// A preview need not count further.
 const COUNT_MAX: u64 = 1_000_000;
 
-/// Requeue dead messages by filter, at a limited rate.
+/// Requeue, discard or cancel messages by filter, at a limited rate.
 ///
 /// It is stored in the database and run by `consign serve` and `consign work`, within its
-/// rate; it survives their restarts and can be stopped and resumed. `consign requeue` does the same
-/// at once in this process.
+/// rate; it survives their restarts and can be stopped and resumed. `consign requeue`, `discard` and
+/// `cancel` do the same at once in this process.
 #[derive(Args, Debug)]
 pub(crate) struct RedriveCommand {
     #[command(subcommand)]
@@ -30,7 +32,7 @@ pub(crate) struct RedriveCommand {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Show what would be requeued; with --yes, start
+    /// Show what would be moved; with --yes, start
     Start(Start),
     /// List redrives, newest first
     Ls {
@@ -44,7 +46,7 @@ enum Action {
         #[arg(value_parser = redrive_id)]
         id: RedriveId,
     },
-    /// Stop a redrive; messages it requeued stay requeued
+    /// Stop a redrive; messages it moved stay moved
     Stop(RedriveArgs),
     /// Resume a stopped redrive
     Resume(RedriveArgs),
@@ -52,6 +54,9 @@ enum Action {
 
 #[derive(Args, Debug)]
 struct Start {
+    /// requeue or discard dead messages, or cancel the ready and waiting ones of a queue
+    #[arg(long, default_value = "requeue", value_parser = action)]
+    action: RedriveAction,
     /// Only this queue
     #[arg(long)]
     queue: Option<QueueName>,
@@ -81,6 +86,11 @@ struct RedriveArgs {
     id: RedriveId,
     #[command(flatten)]
     by: ByArgs,
+}
+
+fn action(text: &str) -> Result<RedriveAction, String> {
+    text.parse()
+        .map_err(|error: consign_kernel::Error| error.to_string())
 }
 
 fn redrive_id(text: &str) -> Result<RedriveId, String> {
@@ -125,6 +135,7 @@ impl Start {
             known_queue(&*store, queue).await?;
         }
         let plan = RedrivePlan {
+            action: self.action,
             queue: self.queue.clone(),
             code: self.code.clone(),
             rate_per_second: self.rate,
@@ -132,28 +143,57 @@ impl Start {
         };
         plan.validate()?;
         if self.yes && !self.dry_run {
-            let by = self.by.by("redriven by hand");
+            let by = match self.action {
+                RedriveAction::Requeue => self.by.by("redriven by hand"),
+                RedriveAction::Discard | RedriveAction::Cancel => self.by.by_with_reason()?,
+            };
             let started = store.start_redrive(&plan, &by).await?;
             return print(context.out, &started);
         }
-        let filter = Filter {
-            queue: self.queue,
-            code: self.code,
-            ..Filter::default()
-        };
-        let at_most = self.limit.unwrap_or(COUNT_MAX).min(COUNT_MAX);
-        let total = store.count_dead(&filter, at_most).await?;
-        if context.out.is_json() {
-            let preview = json!({"preview": true, "total": total, "plan": plan});
-            context.out.json(&preview)?;
-            return Ok(Exit::Fine);
+        preview(context.out, &*store, &plan).await
+    }
+}
+
+/// Prints how many messages a redrive of this plan would move.
+pub(super) async fn preview(
+    out: Output,
+    store: &dyn Store,
+    plan: &RedrivePlan,
+) -> Result<Exit, Failure> {
+    let at_most = plan.limit.unwrap_or(COUNT_MAX).min(COUNT_MAX);
+    let total = match &plan.queue {
+        Some(queue) if plan.action == RedriveAction::Cancel => {
+            let counted = store.queue_counts(queue).await?;
+            let open = counted.map(|(_, counts)| counts.ready + counts.scheduled + counts.waiting);
+            open.unwrap_or_default().min(at_most)
         }
-        let or_more = if total == COUNT_MAX { " or more" } else { "" };
-        context.out.line(format_args!(
-            "{}{or_more} would be requeued. Nothing was changed: run it again with --yes.",
-            count(total, "message")
-        ))?;
-        Ok(Exit::Fine)
+        _ => {
+            let filter = Filter {
+                queue: plan.queue.clone(),
+                code: plan.code.clone(),
+                ..Filter::default()
+            };
+            store.count_dead(&filter, at_most).await?
+        }
+    };
+    if out.is_json() {
+        out.json(&json!({"preview": true, "total": total, "plan": plan}))?;
+        return Ok(Exit::Fine);
+    }
+    let or_more = if total == COUNT_MAX { " or more" } else { "" };
+    out.line(format_args!(
+        "{}{or_more} would be {}. Nothing was changed: run it again with --yes.",
+        count(total, "message"),
+        done(plan.action)
+    ))?;
+    Ok(Exit::Fine)
+}
+
+fn done(action: RedriveAction) -> &'static str {
+    match action {
+        RedriveAction::Requeue => "requeued",
+        RedriveAction::Discard => "discarded",
+        RedriveAction::Cancel => "cancelled",
     }
 }
 
@@ -169,11 +209,13 @@ async fn list(context: &Context, limit: u32) -> Result<Exit, Failure> {
     }
     let now = Timestamp::now();
     let mut table = Table::new([
-        ">id", "state", "queue", "code", ">moved", ">skipped", ">of", "started", "by", "reason",
+        ">id", "action", "state", "queue", "code", ">moved", ">skipped", ">of", "started", "by",
+        "reason",
     ]);
     for redrive in &redrives {
         table.row([
             redrive.id.to_string(),
+            redrive.plan.action.as_str().to_owned(),
             redrive.state.as_str().to_owned(),
             or_dash(redrive.plan.queue.as_ref().map(QueueName::as_str)),
             or_dash(redrive.plan.code.as_deref()),
@@ -189,7 +231,7 @@ async fn list(context: &Context, limit: u32) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-fn print(out: Output, redrive: &Redrive) -> Result<Exit, Failure> {
+pub(super) fn print(out: Output, redrive: &Redrive) -> Result<Exit, Failure> {
     if out.is_json() {
         out.json(redrive)?;
         return Ok(Exit::Fine);
@@ -199,6 +241,7 @@ fn print(out: Output, redrive: &Redrive) -> Result<Exit, Failure> {
     let plan = &redrive.plan;
     let limit = |number: Option<String>| number.unwrap_or("-".into());
     field("redrive", &redrive.id.to_string())?;
+    field("action", plan.action.as_str())?;
     field("state", redrive.state.as_str())?;
     field(
         "queue",
@@ -211,7 +254,7 @@ fn print(out: Output, redrive: &Redrive) -> Result<Exit, Failure> {
     )?;
     field("limit", &limit(plan.limit.map(|limit| limit.to_string())))?;
     let moved = format!(
-        "{} of {}, {} no longer dead",
+        "{} of {}, {} no longer there",
         redrive.moved, redrive.total, redrive.skipped
     );
     field("moved", &moved)?;

@@ -93,10 +93,11 @@ fn show_queue(name: &str, queues: &[QueueSample], rate: Option<(u64, u64)>, now:
         gauge!(HISTORY_MESSAGES_PER_DAY, "queue" => label()).set(messages as f64);
         gauge!(HISTORY_BYTES_PER_DAY, "queue" => label()).set(bytes as f64);
     }
-    let totals: [(&str, Total); 5] = [
+    let totals: [(&str, Total); 6] = [
         ("enqueued", |queue| queue.enqueued),
         ("delivered", |queue| queue.delivered),
         ("dead", |queue| queue.dead),
+        ("discarded", |queue| queue.discarded),
         ("erased", |queue| queue.erased),
         ("departed", |queue| queue.departed),
     ];

@@ -83,6 +83,97 @@ fn reports_an_unknown_id_and_moves_the_rest() {
     consign.run(["hold", "x"]).expect(2);
 }
 
+#[tokio::test]
+async fn messages_are_discarded_and_cancelled_with_a_reason() {
+    let consign = Consign::new();
+    for _ in 0..3 {
+        consign.enqueue_one();
+    }
+    let store = consign.store().await;
+    let ran = consign.run(["cancel", "1"]).expect(2);
+    assert!(ran.stderr.contains("--reason: is missing"), "{ran:#?}");
+    let reason = ["--reason", "not wanted"];
+    let cancel = ["cancel", "1", "99"].into_iter().chain(reason);
+    assert_eq!(
+        consign.run(cancel).expect(4).stdout,
+        "1: now discarded\n99: the message does not exist\n"
+    );
+    let discard = ["discard", "2"].into_iter().chain(reason);
+    assert_eq!(
+        consign.run(discard.clone()).expect(1).stdout,
+        "2: not changed: ready; only dead and held ones can be discarded; use `consign cancel`\n"
+    );
+    work(&*store, &queue("default"), Outcome::Dead, "http_404").await;
+    assert_eq!(consign.run(discard).expect(0).stdout, "2: now discarded\n");
+    let explained = consign.run(["explain", "2"]).expect(0).stdout;
+    let sentence = "by tess after 1 attempt(s), never delivered: not wanted. This is final.";
+    assert!(explained.contains(sentence), "{explained}");
+    let listed = consign.json(["ls", "--state", "discarded"]);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2, "{listed}");
+}
+
+#[tokio::test]
+async fn messages_are_closed_by_filter() {
+    let consign = Consign::new();
+    consign.enqueue_one();
+    let store = consign.store().await;
+    work(&*store, &queue("default"), Outcome::Dead, "http_404").await;
+    for _ in 0..2 {
+        consign.enqueue_one();
+    }
+    let reason = ["--reason", "not wanted"];
+    consign.run(["cancel"]).expect(2);
+    let preview = consign.run(["discard", "--code", "http_404"]).expect(0);
+    assert_eq!(
+        preview.stdout,
+        "1 message would be discarded. Nothing was changed: run it again with --yes.\n"
+    );
+    consign
+        .run(["discard", "--queue", "default", "--yes"])
+        .expect(2);
+    let discard = ["discard", "--code", "http_404", "--yes", "--json"];
+    let done = consign.run(discard.into_iter().chain(reason)).expect(0);
+    let done = done.json();
+    assert_eq!(
+        (&done["state"], &done["moved"]),
+        (&json!("done"), &json!(1))
+    );
+    let cancel = ["cancel", "--queue", "default"];
+    let preview = consign.run(cancel).expect(0).stdout;
+    assert!(
+        preview.starts_with("2 messages would be cancelled"),
+        "{preview}"
+    );
+    let yes = ["--yes", "--json"].into_iter().chain(reason);
+    let done = consign.run(cancel.into_iter().chain(yes)).expect(0).json();
+    assert_eq!(
+        (&done["plan"]["action"], &done["moved"]),
+        (&json!("cancel"), &json!(2))
+    );
+}
+
+#[test]
+fn the_head_of_a_group_is_skipped() {
+    let consign = Consign::new();
+    consign
+        .run(["queues", "set", "ordered", "--ordered"])
+        .expect(0);
+    for payload in ["1", "2"] {
+        consign
+            .run(["enqueue", payload, "--queue", "ordered", "--group", "a"])
+            .expect(0);
+    }
+    let skip = |group| ["skip", "ordered", group, "--reason", "it never works"];
+    assert_eq!(
+        consign.run(skip("a")).expect(0).stdout,
+        "1: now discarded\n"
+    );
+    assert_eq!(consign.json(["show", "2"])["state"]["state"], "ready");
+    let ran = consign.run(skip("b")).expect(4);
+    assert!(ran.stderr.contains("has no head"), "{ran:#?}");
+    consign.run(["skip", "ordered", "a"]).expect(2);
+}
+
 #[test]
 fn a_nameless_actor_is_refused() {
     let consign = Consign::new();

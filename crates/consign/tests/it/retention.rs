@@ -85,6 +85,16 @@ async fn what_left_is_shown_from_the_archive() {
         (&json!(1), &json!(true))
     );
     consign.run(["enqueue", "7", "--key", "order-1"]).expect(3);
+
+    consign
+        .run(["cancel", "2", "--reason", "not wanted"])
+        .expect(0);
+    assert_eq!(consign.json(["retention", "run"])["departed"], 1);
+    let explained = consign
+        .run(["explain", "2", "--archive", &folder])
+        .expect(0);
+    let why = "by tess: not wanted, after 0 attempt(s).";
+    assert!(explained.stdout.contains(why), "{explained:#?}");
     consign.run(["doctor"]).expect(0);
 }
 

@@ -24,9 +24,9 @@ impl ErasureCandidate {
             _ if self.is_erased => Some(ErasureAnswer::AlreadyErased),
             _ if self.is_of_app => Some(ErasureAnswer::AppQueue),
             StateKind::Dead if self.is_head => Some(ErasureAnswer::BlocksGroup),
-            StateKind::Delivered | StateKind::Dead if self.is_needed => Some(ErasureAnswer::Needed),
-            StateKind::Delivered | StateKind::Dead => None,
-            state => Some(ErasureAnswer::NotFinal { state }),
+            state if !state.is_finished() => Some(ErasureAnswer::NotFinal { state }),
+            _ if self.is_needed => Some(ErasureAnswer::Needed),
+            _ => None,
         }
     }
 }
@@ -46,7 +46,7 @@ mod tests {
                 is_needed: false,
             };
             let expected = match state {
-                StateKind::Delivered | StateKind::Dead => None,
+                StateKind::Delivered | StateKind::Dead | StateKind::Discarded => None,
                 state => Some(ErasureAnswer::NotFinal { state }),
             };
             assert_eq!(message.refusal(), expected);

@@ -38,7 +38,7 @@ pub fn next_head(
     }
 }
 
-/// Whether a group goes on after its head was delivered or died.
+/// Whether a group goes on after its head was delivered, discarded or cancelled, or died.
 pub fn group_moves_on(policy: &QueuePolicy, died: bool) -> bool {
     policy.ordered && (!died || policy.on_dead == OnDead::Continue)
 }

@@ -13,6 +13,10 @@ pub enum OperatorMove {
     Unhold,
     /// Records the outcome of held messages.
     Resolve,
+    /// Closes dead and held messages without delivery.
+    Discard,
+    /// Closes ready and waiting messages before they are sent.
+    Cancel,
 }
 
 impl OperatorMove {
@@ -23,6 +27,8 @@ impl OperatorMove {
             Self::Hold => "hold",
             Self::Unhold => "unhold",
             Self::Resolve => "resolve",
+            Self::Discard => "discard",
+            Self::Cancel => "cancel",
         }
     }
 
@@ -34,10 +40,21 @@ impl OperatorMove {
         match (self, state) {
             (Self::Requeue, StateKind::Dead)
             | (Self::Unhold | Self::Resolve, StateKind::Held)
-            | (Self::Hold, StateKind::Ready | StateKind::Waiting) => None,
+            | (Self::Hold | Self::Cancel, StateKind::Ready | StateKind::Waiting)
+            | (Self::Discard, StateKind::Dead | StateKind::Held) => None,
             (Self::Requeue, state) => Some(Move::NotDead { state }),
             (Self::Unhold | Self::Resolve, state) => Some(Move::NotHeld { state }),
             (Self::Hold, state) => Some(Move::NotHoldable { state }),
+            (Self::Discard, state) => Some(Move::NotDiscardable { state }),
+            (Self::Cancel, state) => Some(Move::NotCancellable { state }),
+        }
+    }
+
+    /// What closes the head of a group in this state, so that the group goes on.
+    pub fn of_skip(head: StateKind) -> Self {
+        match head {
+            StateKind::Ready | StateKind::Waiting => Self::Cancel,
+            _ => Self::Discard,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{DepartureCause, MessageId, QueuePolicy, StateKind};
 /// or before. A state without a time stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cutoffs {
-    /// For delivered messages.
+    /// For delivered and discarded messages.
     pub delivered: Option<Timestamp>,
     /// For dead messages.
     pub dead: Option<Timestamp>,
@@ -62,7 +62,7 @@ pub struct Finished {
     pub id: MessageId,
     /// State when it was read.
     pub state: StateKind,
-    /// The latest of its attempts, its death, its late results and what operators did to it.
+    /// The latest of its attempts, its death or discard, its late results and what operators did to it.
     pub last_event: Timestamp,
     /// Whether it is the head of its group, which would lose its place with it.
     pub is_head: bool,
@@ -73,7 +73,7 @@ pub struct Finished {
 /// Whether a message may leave.
 pub fn may_leave(message: &Finished, cutoffs: &Cutoffs) -> bool {
     let cutoff = match message.state {
-        StateKind::Delivered => cutoffs.delivered,
+        StateKind::Delivered | StateKind::Discarded => cutoffs.delivered,
         StateKind::Dead if !message.is_head => cutoffs.dead,
         _ => None,
     };
@@ -86,7 +86,7 @@ pub fn fingerprint<'m>(leaving: impl IntoIterator<Item = &'m Finished>) -> [u8; 
     let mut hasher = Sha256::new();
     for message in leaving {
         hasher.update(message.id.0.to_le_bytes());
-        hasher.update([u8::from(message.state == StateKind::Dead)]);
+        hasher.update(message.state.as_str());
         hasher.update(message.last_event.as_microsecond().to_le_bytes());
         hasher.update(message.records.to_le_bytes());
     }
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(cutoffs.latest(), Timestamp::from_second(900).ok());
         for state in StateKind::ALL {
             let last = match state {
-                StateKind::Delivered => 900,
+                StateKind::Delivered | StateKind::Discarded => 900,
                 StateKind::Dead => 700,
                 _ => {
                     assert!(!may_leave(&finished(state, 0), &cutoffs), "{state:?}");

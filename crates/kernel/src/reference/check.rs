@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Entry, Reference};
-use crate::{AttemptOutcome, Finding, MessageId, StateKind};
+use crate::{AttemptOutcome, Finding, MessageId};
 
 impl Reference {
     /// Every violated invariant; empty when there is none.
@@ -56,6 +56,7 @@ impl Reference {
             {
                 let active = delivered == 0
                     && !self.dead.contains_key(id)
+                    && !self.discarded.contains_key(id)
                     && !self.held.contains_key(id)
                     && !self
                         .waiting
@@ -82,7 +83,7 @@ impl Reference {
             if !self.erasures.contains_key(id) {
                 continue;
             }
-            let is_final = matches!(self.kind(*id), StateKind::Delivered | StateKind::Dead);
+            let is_final = self.kind(*id).is_finished();
             let (attempts, late) = (self.history(*id), self.late(*id));
             let holds_content = message.payload.as_str() != "null"
                 || !message.headers.is_empty()
@@ -144,8 +145,19 @@ impl Reference {
             tries: 0,
             attempts: dead.attempt_no,
         });
+        let discarded = self.discarded.iter().map(|(id, discarded)| Entry {
+            id: *id,
+            tries: 0,
+            attempts: discarded.attempts,
+        });
+        let finished = dead.chain(discarded);
         let mut locations: BTreeMap<MessageId, Vec<Entry>> = BTreeMap::new();
-        for entry in ready.chain(leased).chain(held).chain(waiting).chain(dead) {
+        for entry in ready
+            .chain(leased)
+            .chain(held)
+            .chain(waiting)
+            .chain(finished)
+        {
             locations.entry(entry.id).or_default().push(entry);
         }
         locations

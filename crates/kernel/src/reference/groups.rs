@@ -32,7 +32,8 @@ impl Reference {
         Admission::Waiting
     }
 
-    /// Promotes the next message after the head was delivered or died, where the queue's policy allows it.
+    /// Promotes the next message after the head was delivered, closed or died, where the queue's policy
+    /// allows it.
     pub(super) fn promote_next(&mut self, now: Timestamp, id: MessageId, died: bool) {
         let Some((queue, group)) = self.group_of(id) else {
             return;

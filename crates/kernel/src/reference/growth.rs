@@ -35,6 +35,7 @@ impl Reference {
                 enqueued: sample.enqueued,
                 delivered: sample.delivered,
                 dead: sample.dead,
+                discarded: sample.discarded,
                 departed: sample.departed,
                 erased: sample.erased,
                 may_leave: leaving
@@ -69,7 +70,10 @@ impl Reference {
             oldest_id: messages().next().map(|message| message.id),
             oldest_at: messages().next().map(|message| message.created_at),
             enqueued: present + departed.messages,
-            delivered: in_state(StateKind::Delivered) + departed.messages - departed.dead,
+            delivered: in_state(StateKind::Delivered) + departed.messages
+                - departed.dead
+                - departed.discarded,
+            discarded: in_state(StateKind::Discarded) + departed.discarded,
             dead: in_state(StateKind::Dead) + departed.dead + departed.revived,
             erased: self
                 .erasures

@@ -35,6 +35,18 @@ impl Operate for ReferenceStore {
         self.at(|reference, now| reference.resolve(now, token, ids, resolution, by))
     }
 
+    async fn discard(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.at(|reference, now| reference.discard(now, ids, by))
+    }
+
+    async fn cancel(&self, ids: &[MessageId], by: &By) -> Result<Vec<MoveResult>> {
+        self.at(|reference, now| reference.cancel(now, ids, by))
+    }
+
+    async fn skip(&self, queue: &QueueName, group: &str, by: &By) -> Result<Option<MoveResult>> {
+        self.at(|reference, now| reference.skip(now, queue, group, by))
+    }
+
     async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {
         self.at(|reference, now| reference.end_lease(now, prefix, by))
     }
@@ -90,7 +102,7 @@ impl Reference {
         let mut batches: BTreeMap<QueueName, Vec<Entry>> = BTreeMap::new();
         for id in ids.iter().copied().collect::<BTreeSet<_>>() {
             let state = self.state(id).map(|state| state.kind());
-            // Only a requeue gets this far with an erased message: it is delivered or dead.
+            // Only a requeue gets this far with an erased message: it is finished.
             let erased = self.erasures.contains_key(&id).then_some(Move::Erased);
             if let Some(answer) = kind.refusal(state).or(erased) {
                 answers.push(MoveResult { id, answer });
@@ -154,7 +166,7 @@ impl Reference {
         Ok(Some(message))
     }
 
-    fn take_from_ready(&mut self, id: MessageId) -> Option<Entry> {
+    pub(super) fn take_from_ready(&mut self, id: MessageId) -> Option<Entry> {
         let (key, batch) = self
             .ready
             .iter_mut()
@@ -168,7 +180,7 @@ impl Reference {
         Some(entry)
     }
 
-    fn take_from_waiting(&mut self, id: MessageId) -> Option<Entry> {
+    pub(super) fn take_from_waiting(&mut self, id: MessageId) -> Option<Entry> {
         let key = self
             .waiting
             .keys()

@@ -51,8 +51,10 @@ impl Reference {
     ) -> Result<Queue> {
         by.validate()?;
         policy.validate()?;
-        if let Some(queue) = self.queues.get(name)
-            && !queue.policy.orders_like(policy)
+        let old = self.queues.get(name).map(|queue| queue.policy.clone());
+        if old
+            .as_ref()
+            .is_some_and(|old| old.ordered != policy.ordered)
             && !self.is_idle(name)
         {
             return Err(Error::QueueNotEmpty {
@@ -66,9 +68,22 @@ impl Reference {
         });
         queue.policy = policy.clone();
         let queue = queue.clone();
+        if old.is_some_and(|old| old.unblocks(policy)) {
+            self.unblock(now, name);
+        }
         self.give_up_departure();
         self.record_action(now, by, "queue", Some(name), None);
         Ok(queue)
+    }
+
+    /// Lets the groups go on that dead messages block.
+    fn unblock(&mut self, now: Timestamp, name: &QueueName) {
+        let of_queue = self.heads.iter().filter(|((queue, _), _)| queue == name);
+        let heads = of_queue.map(|(_, head)| *head);
+        let dead: Vec<_> = heads.filter(|head| self.dead.contains_key(head)).collect();
+        for head in dead {
+            self.promote_next(now, head, true);
+        }
     }
 
     fn is_idle(&self, name: &QueueName) -> bool {

@@ -74,6 +74,13 @@ impl Reference {
                 detail,
             });
         }
+        if let Some(discarded) = self.discarded.get(&id) {
+            return Some(State::Discarded {
+                at: discarded.at,
+                actor: discarded.by.actor.clone(),
+                reason: discarded.by.reason.clone(),
+            });
+        }
         if let Some(group) = &message.group {
             let place = (message.queue.clone(), group.clone());
             if self

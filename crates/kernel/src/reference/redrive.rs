@@ -1,14 +1,14 @@
-//! Requeueing the dead by filter, step by step.
+//! Moving messages by filter, step by step.
 
-use std::ops::Bound;
+use std::{collections::BTreeSet, ops::Bound};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::{RedriveRow, Reference};
 use crate::{
-    By, DeadLetter, Filter, MessageId, Move, PAGE_ENTRIES_MAX, Redrive, RedriveId, RedrivePlan,
-    RedriveState, Redrives, ReferenceStore,
+    By, DeadLetter, Filter, MessageId, Move, PAGE_ENTRIES_MAX, QueueName, Redrive, RedriveAction,
+    RedriveId, RedrivePlan, RedriveState, Redrives, ReferenceStore,
     error::{Error, Result},
     redrive::redrive_by,
 };
@@ -66,7 +66,12 @@ impl Reference {
             id: RedriveId(self.redrives.len() as i64 + 1),
             plan: plan.clone(),
             state: RedriveState::Running,
-            total: self.count_dead(&filter, u64::MAX),
+            total: match &plan.queue {
+                Some(queue) if plan.action == RedriveAction::Cancel => {
+                    self.cancellable(queue).len() as u64
+                }
+                _ => self.count_dead(&filter, u64::MAX),
+            },
             moved: 0,
             skipped: 0,
             cursor: None,
@@ -101,8 +106,13 @@ impl Reference {
             return Ok(None);
         };
         let count = redrive.step_len(limit, paced_at, now) as usize;
-        let (ids, exhausted) = self.next_dead(&redrive, count);
-        let answers = self.requeue(now, &ids, &redrive.recorded_by())?;
+        let (ids, exhausted) = self.next_covered(&redrive, count);
+        let by = redrive.recorded_by();
+        let answers = match redrive.plan.action {
+            RedriveAction::Requeue => self.requeue(now, &ids, &by)?,
+            RedriveAction::Discard => self.discard(now, &ids, &by)?,
+            RedriveAction::Cancel => self.cancel(now, &ids, &by)?,
+        };
         let is_moved = |answer: &Move| matches!(answer, Move::Moved { .. });
         let moved = answers.iter().filter(|a| is_moved(&a.answer)).count() as u64;
         let paced_at = redrive.plan.paced(paced_at, now, moved);
@@ -117,24 +127,49 @@ impl Reference {
 
     /// What a redrive of this plan would take first.
     pub fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Vec<DeadLetter> {
+        if plan.action == RedriveAction::Cancel {
+            return Vec::new();
+        }
+        // An erased message is not requeued.
+        let is_left = |id| plan.action == RedriveAction::Requeue && self.erasures.contains_key(id);
         let covered = self
             .dead
             .iter()
-            .filter(|(id, _)| !self.erasures.contains_key(id))
+            .filter(|(id, _)| !is_left(*id))
             .filter(|(_, dead)| plan.covers(&dead.queue, &dead.code));
         let letters = covered.map(|(id, dead)| dead.letter(*id));
         letters.take(plan.shown(limit) as usize).collect()
     }
 
     /// What a redrive takes next, and whether nothing is left after that.
-    fn next_dead(&self, redrive: &Redrive, count: usize) -> (Vec<MessageId>, bool) {
+    fn next_covered(&self, redrive: &Redrive, count: usize) -> (Vec<MessageId>, bool) {
         let after = redrive.cursor.map_or(Bound::Unbounded, Bound::Excluded);
-        let beyond = self.dead.range((after, Bound::Unbounded));
-        let mut next = beyond.filter(|(_, dead)| {
-            dead.at <= redrive.started_at && redrive.plan.covers(&dead.queue, &dead.code)
-        });
-        let ids = next.by_ref().take(count).map(|(id, _)| *id).collect();
-        (ids, next.next().is_none())
+        let beyond = (after, Bound::Unbounded);
+        let covered: Vec<MessageId> = match &redrive.plan.queue {
+            Some(queue) if redrive.plan.action == RedriveAction::Cancel => {
+                let cancellable = self.cancellable(queue);
+                let is_older = |id: &&MessageId| self.messages[id].created_at <= redrive.started_at;
+                let older = cancellable.range(beyond).filter(is_older);
+                older.copied().collect()
+            }
+            _ => {
+                let covers = |(_, dead): &(&MessageId, &super::DeadRow)| {
+                    dead.at <= redrive.started_at && redrive.plan.covers(&dead.queue, &dead.code)
+                };
+                let dead = self.dead.range(beyond).filter(covers);
+                dead.map(|(id, _)| *id).collect()
+            }
+        };
+        let exhausted = covered.len() <= count;
+        (covered.into_iter().take(count).collect(), exhausted)
+    }
+
+    /// The ready and waiting messages of a queue.
+    fn cancellable(&self, queue: &QueueName) -> BTreeSet<MessageId> {
+        let ready = self.ready.iter().filter(|(key, _)| key.queue == *queue);
+        let ready = ready.flat_map(|(_, batch)| batch.entries.iter().map(|entry| entry.id));
+        let waiting = self.waiting.keys().filter(|(of, _, _)| of == queue);
+        ready.chain(waiting.map(|(_, _, id)| *id)).collect()
     }
 
     /// Stops a running redrive.

@@ -237,6 +237,7 @@ impl Reference {
             .chain(late.iter().map(|late| late.at))
             .chain(audit.iter().map(|entry| entry.at))
             .chain(self.dead.get(&id).map(|dead| dead.at))
+            .chain(self.discarded.get(&id).map(|discarded| discarded.at))
             .max()?;
         Some(Finished {
             id,
@@ -330,9 +331,11 @@ impl Reference {
         self.late.retain(|(of, _), _| of != id);
         self.audit.retain(|entry| entry.message_id != Some(*id));
         self.dead.remove(id);
+        self.discarded.remove(id);
         let departed = self.departed.entry(message.queue.clone()).or_default();
         departed.messages += 1;
         departed.dead += u64::from(*state == StateKind::Dead);
+        departed.discarded += u64::from(*state == StateKind::Discarded);
         let Some(key) = message.key else {
             return;
         };

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    By, Claim, Error, MessageId, NewMessage, QueueName, QueuePolicy, Report, SettleAnswer, codes,
-    prelude::*,
+    By, Claim, Error, MessageId, NewMessage, OnDead, QueueName, QueuePolicy, Report, SettleAnswer,
+    codes, prelude::*,
 };
 use consign_postgres::{PostgresStore, enqueue_in};
 use consign_testkit::{TestDatabase, eventually};
@@ -199,6 +199,9 @@ async fn decisions_are_refused_to_transactions_that_live_in_the_past() {
         "SELECT consign.hold(ARRAY[1], 'me', 'why')",
         "SELECT consign.unhold(ARRAY[1], 'me', 'why')",
         "SELECT consign.requeue(ARRAY[1], 'me', 'why')",
+        "SELECT consign.discard(ARRAY[1], 'me', 'why')",
+        "SELECT consign.cancel(ARRAY[1], 'me', 'why')",
+        "SELECT consign.skip('groups', 'a', 'me', 'why')",
     ] {
         let mut tx = connection
             .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -249,6 +252,25 @@ async fn a_change_of_order_gives_up_behind_an_open_enqueue() {
         .unwrap_err();
     assert!(matches!(error, Error::QueueNotEmpty { .. }), "{error:?}");
     producer.commit().await.unwrap();
+}
+
+/// What works under the old policy could leave a group behind a message that dies.
+#[tokio::test]
+async fn a_change_of_on_dead_waits_for_an_open_enqueue() {
+    let (_database, store) = ordered().await;
+    let policy = store.queue(&queue()).await.unwrap().unwrap().policy;
+    let continued = QueuePolicy {
+        on_dead: OnDead::Continue,
+        ..policy.clone()
+    };
+    let mut producer = store.pool().begin().await.unwrap();
+    enqueue_in(&mut producer, &[grouped()]).await.unwrap();
+    let error = store.put_queue(&queue(), &continued, &by()).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, Error::Locked { .. }), "{error:?}");
+    producer.commit().await.unwrap();
+    store.put_queue(&queue(), &continued, &by()).await.unwrap();
+    store.put_queue(&queue(), &policy, &by()).await.unwrap();
 }
 
 #[tokio::test]

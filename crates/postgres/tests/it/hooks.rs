@@ -1,7 +1,10 @@
 //! Hooks of a user's own queue: a function in SQL changes the user's rows in the engine's transaction.
 
 use consign_conformance::stage::{Maintenance, done};
-use consign_kernel::{Claim, NewMessage, Outcome, Refusal, Report, Step, prelude::*};
+use consign_kernel::{
+    By, Claim, MessageId, Move, NewMessage, Outcome, RedriveAction, RedrivePlan, Refusal, Report,
+    StateKind, Step, prelude::*,
+};
 use consign_testkit::TestDatabase;
 use serde_json::json;
 use sqlx::{Connection, PgConnection, Row};
@@ -85,6 +88,52 @@ async fn a_hook_runs_once_per_operation_with_what_changed() {
     let expected =
         expected.map(|(event, ids, what)| (event.to_owned(), ids, what.map(str::to_owned)));
     assert_eq!(seen(&database).await, expected);
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn messages_of_a_queue_with_hooks_are_closed_if_it_has_the_hook_for_that() {
+    let database = shop().await;
+    let store = connect(&database).await;
+    let by = By::new("ada", "never mind");
+    let [a, b] = [mail("a"), mail("b")];
+    let receipts = store.enqueue(&[a, b]).await.unwrap();
+    let [a, b] = [receipts[0].id, receipts[1].id];
+    let cancelled = store.cancel(&[a], &by).await.unwrap();
+    assert_eq!(cancelled[0].answer, Move::AppQueue);
+    let claim = Claim::new("mail".parse().unwrap(), "w", 1);
+    let lease = store.claim(&claim).await.unwrap().unwrap();
+    let dead = [Report::new(a, Outcome::Dead)];
+    store.settle(lease.token, &dead).await.unwrap();
+    let discarded = store.discard(&[a], &by).await.unwrap();
+    assert_eq!(discarded[0].answer, Move::AppQueue);
+    let plan = |queue| RedrivePlan {
+        action: RedriveAction::Discard,
+        queue,
+        ..RedrivePlan::default()
+    };
+    let refused = store.start_redrive(&plan(Some(claim.queue)), &by).await;
+    assert_eq!(refused.unwrap_err().code(), "invalid_input");
+    store.start_redrive(&plan(None), &by).await.unwrap();
+    let done = store.step_redrive(10).await.unwrap().unwrap();
+    assert_eq!((done.moved, done.skipped), (0, 1));
+
+    let hook = "CREATE FUNCTION shop.discarded(text, bigint[], text) RETURNS void
+                    LANGUAGE sql AS $$ INSERT INTO shop.seen (event, ids, what) VALUES ('discarded', $2, $3) $$;
+                SELECT consign.set_hook('mail', 'discarded', 'shop.discarded')";
+    execute(database.url(), hook).await;
+    let closed = Move::Moved {
+        state: StateKind::Discarded,
+    };
+    let cancelled = store.cancel(&[a, b], &by).await.unwrap();
+    assert_eq!(cancelled[1].answer, closed);
+    let discarded = store.discard(&[a, b], &by).await.unwrap();
+    assert_eq!(discarded[0].answer, closed);
+    let event = |id: MessageId, what: &str| ("discarded".into(), vec![id.0], Some(what.into()));
+    assert_eq!(
+        seen(&database).await[2..],
+        [event(b, "cancel"), event(a, "discard")]
+    );
     assert_eq!(store.doctor().await.unwrap(), []);
 }
 

@@ -27,7 +27,7 @@ const PLANS: &[(&str, &str, &[&str])] = &[
         &[
             "on message_1 ",
             "Index Cond: ((\"left\"(",
-            "'delivered'::text WHEN (hashed SubPlan",
+            "'discarded'::text WHEN (hashed SubPlan",
         ],
     ),
     (

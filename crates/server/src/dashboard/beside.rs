@@ -121,11 +121,11 @@ pub(super) fn correlation(message: &Message) -> Option<String> {
     (!case_id.trim().is_empty()).then(|| case_id.to_owned())
 }
 
-/// The redrive that a record of the audit belongs to: each of its requeues carries its number.
+/// The redrive that a record of the audit belongs to: each of its moves carries its number.
 pub(super) fn redrive(action: &str, reason: &str) -> Option<i64> {
     let rest = reason
         .strip_prefix("redrive ")
-        .filter(|_| action == "requeue")?;
+        .filter(|_| matches!(action, "requeue" | "discard" | "cancel"))?;
     let (number, _) = rest.split_once(':')?;
     number.parse().ok()
 }

@@ -3,8 +3,8 @@
 use askama::Template;
 use axum::{Extension, Json, extract::State, response::Response};
 use consign_kernel::{
-    CODE_BYTES_MAX, DeadLetter, Filter, MessageId, PAGE_ENTRIES_MAX, QueueName, Redrive, RedriveId,
-    RedrivePlan, RedriveState,
+    CODE_BYTES_MAX, DeadLetter, Filter, MessageId, PAGE_ENTRIES_MAX, QueueName, Redrive,
+    RedriveAction, RedriveId, RedrivePlan, RedriveState,
 };
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -60,6 +60,9 @@ struct DeadLiveTemplate {
 #[template(path = "preview.html")]
 struct Preview {
     shell: Shell,
+    action: RedriveAction,
+    /// What would have been done, in words.
+    done: &'static str,
     queue: Option<String>,
     code: Option<String>,
     limit: Option<u64>,
@@ -112,6 +115,8 @@ struct Letter {
 pub(super) struct RedriveView {
     id: i64,
     state: RedriveState,
+    /// What is done to them, in words.
+    done: &'static str,
     /// Which messages, in words.
     what: String,
     total: u64,
@@ -127,6 +132,7 @@ pub(super) struct RedriveView {
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct DeadQuery {
+    action: Option<String>,
     queue: Option<String>,
     code: Option<String>,
     before: Option<i64>,
@@ -240,6 +246,7 @@ pub(super) async fn preview(
 ) -> Result<Response, Problem> {
     let filter = query.filter()?;
     let plan = RedrivePlan {
+        action: action(query.action.as_deref())?,
         queue: filter.queue.clone(),
         code: filter.code.clone(),
         rate_per_second: number("rate", query.rate_per_second.as_deref())?,
@@ -249,6 +256,8 @@ pub(super) async fn preview(
     let preview = api::preview(&state, plan, SHOWN).await?;
     let rest = preview.count.saturating_sub(preview.samples.len() as u64);
     Ok(rendered(&Preview {
+        action: preview.plan.action,
+        done: done_word(preview.plan.action),
         shell: Shell::new("Redrive: preview", "/ui/dead", &caller),
         queue: filter.queue.map(String::from),
         code: filter.code,
@@ -269,6 +278,19 @@ fn number<T: std::str::FromStr>(what: &str, text: Option<&str>) -> Result<Option
     number.map_err(|_| Problem::out_of_bounds(what, value(), "must be a whole number"))
 }
 
+fn action(word: Option<&str>) -> Result<RedriveAction, Problem> {
+    let word = word.filter(|word| !word.is_empty());
+    Ok(word.map(str::parse).transpose()?.unwrap_or_default())
+}
+
+fn done_word(action: RedriveAction) -> &'static str {
+    match action {
+        RedriveAction::Requeue => "requeued",
+        RedriveAction::Discard => "discarded",
+        RedriveAction::Cancel => "cancelled",
+    }
+}
+
 /// Starts the previewed redrive.
 pub(super) async fn start(
     State(state): State<AppState>,
@@ -276,6 +298,7 @@ pub(super) async fn start(
     form: Form,
 ) -> Result<Response, Problem> {
     let plan = RedrivePlan {
+        action: action(form.get("action"))?,
         queue: form.get("queue").map(str::parse).transpose()?,
         code: form.get("code").map(str::to_owned),
         rate_per_second: form.number("rate_per_second")?,
@@ -366,6 +389,7 @@ fn letters(letters: Vec<DeadLetter>, now: Timestamp) -> Vec<Letter> {
 impl RedriveView {
     fn new(redrive: Redrive, now: Timestamp) -> Self {
         let RedrivePlan {
+            action,
             queue,
             code,
             rate_per_second,
@@ -388,6 +412,7 @@ impl RedriveView {
         Self {
             id: redrive.id.0,
             state: redrive.state,
+            done: done_word(action),
             what,
             total,
             moved: redrive.moved,

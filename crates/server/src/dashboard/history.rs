@@ -109,10 +109,11 @@ impl Row {
             bytes_per_day: day.map_or_else(dash, |day| bytes(day.bytes)),
             departed: count(sample.departed),
             totals: format!(
-                "{} enqueued, {} delivered, {} dead, {} erased",
+                "{} enqueued, {} delivered, {} dead, {} discarded, {} erased",
                 count(sample.enqueued),
                 count(sample.delivered),
                 count(sample.dead),
+                count(sample.discarded),
                 count(sample.erased)
             ),
             keeps: queue.map_or_else(dash, |queue| keeps(&queue.policy)),

@@ -60,6 +60,8 @@ struct Actions {
     requeue: bool,
     hold: bool,
     decide: bool,
+    discard: bool,
+    cancel: bool,
     erase: bool,
 }
 
@@ -154,7 +156,9 @@ async fn page(
         requeue: kind == StateKind::Dead && explanation.erased.is_none(),
         hold: matches!(kind, StateKind::Ready | StateKind::Waiting),
         decide: kind == StateKind::Held,
-        erase: matches!(kind, StateKind::Delivered | StateKind::Dead)
+        discard: matches!(kind, StateKind::Dead | StateKind::Held) && profile.is_none(),
+        cancel: matches!(kind, StateKind::Ready | StateKind::Waiting) && profile.is_none(),
+        erase: kind.is_finished()
             && explanation.erased.is_none()
             && profile.is_none_or(|profile| profile.can_erase),
     };
@@ -298,6 +302,24 @@ pub(super) async fn unhold(
     form: Form,
 ) -> Result<Response, Problem> {
     act(state, caller, id, &form, (Action::Unhold, "unhold")).await
+}
+
+pub(super) async fn discard(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    id: InPath<MessageId>,
+    form: Form,
+) -> Result<Response, Problem> {
+    act(state, caller, id, &form, (Action::Discard, "discard")).await
+}
+
+pub(super) async fn cancel(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    id: InPath<MessageId>,
+    form: Form,
+) -> Result<Response, Problem> {
+    act(state, caller, id, &form, (Action::Cancel, "cancel")).await
 }
 
 /// Erases the content as the API does.

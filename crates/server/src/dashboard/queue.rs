@@ -126,7 +126,7 @@ pub(super) async fn live(
         StateKind::Held => Some(counts.held),
         StateKind::Dead => Some(counts.dead),
         // There may be billions.
-        StateKind::Delivered => None,
+        StateKind::Delivered | StateKind::Discarded => None,
     };
     let q = wanted.q.as_deref().map(encoded);
     let q = |sign: char| q.as_ref().map_or(String::new(), |q| format!("{sign}q={q}"));

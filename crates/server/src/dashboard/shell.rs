@@ -89,6 +89,8 @@ impl Shell {
 fn done(word: &str) -> Option<&'static str> {
     Some(match word {
         "requeue" => "Requeued: it has a fresh set of tries.",
+        "discard" => "Discarded: it is never delivered.",
+        "cancel" => "Cancelled: it is never sent.",
         "erase" => "Erased: its content is gone.",
         "hold" => "Held.",
         "unhold" => "Put back.",

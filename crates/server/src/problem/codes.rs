@@ -43,7 +43,7 @@ codes! {
     INVALID_INPUT "invalid_input" BAD_REQUEST
         "a value cannot be accepted" "correct the value that the detail names"
     QUEUE_NOT_EMPTY "queue_not_empty" CONFLICT
-        "the queue has unfinished messages" "drain the queue before changing `ordered` or `on_dead`"
+        "the queue has unfinished messages" "drain the queue before changing `ordered`"
     APP_NOT_ENABLED "app_not_enabled" CONFLICT
         "the queue belongs to an app that this process does not have" "enable the app, or use a process that has it"
     UNKNOWN_REDRIVE "unknown_redrive" NOT_FOUND
@@ -83,16 +83,22 @@ codes! {
         "only held messages can be unheld or resolved" "`state` has its current state"
     NOT_HOLDABLE "not_holdable" CONFLICT
         "only ready and waiting messages can be held" "`state` has its current state"
+    NOT_DISCARDABLE "not_discardable" CONFLICT
+        "only dead and held messages can be discarded" "`state` has its current state; cancel a ready or waiting one, wait for the result of a leased one or end its lease"
+    NOT_CANCELLABLE "not_cancellable" CONFLICT
+        "only ready and waiting messages can be cancelled" "`state` has its current state; discard a dead or held one, wait for the result of a leased one or end its lease"
+    EMPTY_GROUP "empty_group" NOT_FOUND
+        "the group has no head: nothing of it is unfinished" "correct the group; the page of a message has it"
     ERASED "erased" CONFLICT
         "the content of the message was erased: there is nothing to send" "enqueue a new message"
     NOT_FINAL "not_final" CONFLICT
-        "only delivered and dead messages can be erased" "`state` has its current state; wait until it is finished, or hold and resolve it"
+        "only delivered, dead and discarded messages can be erased" "`state` has its current state; wait until it is finished, or hold and resolve it"
     BLOCKS_GROUP "blocks_group" CONFLICT
-        "the message is dead and its group waits for it to be delivered" "requeue it; or requeue, hold and resolve it as delivered; then erase it"
+        "the message is dead and its group waits for it to be delivered" "requeue or discard it; then erase it"
     NEEDED "needed" CONFLICT
         "the app of the queue needs the content until something unfinished ends" "see the app's page: a payment is compared with the rail's records first"
     APP_QUEUE "app_queue" CONFLICT
-        "the queue belongs to an app that cannot erase or is off here, and has copies of the content" "enable the app; the page of one that cannot erase names what removes its content"
+        "the queue belongs to an app that has no such operation, or is off here" "enable the app, or use its own commands; its page names them, and what removes its content"
     REASON_REQUIRED "reason_required" BAD_REQUEST
         "an operator's action needs a reason" "add `reason`: the audit log records it"
 

@@ -59,7 +59,7 @@ pub(crate) async fn erase_one(
     }
 }
 
-/// Erase the content of delivered and dead messages
+/// Erase the content of delivered, dead and discarded messages
 ///
 /// By ids, by queue and key, or by correlation id. Returns a result per message; those that cannot
 /// be erased do not stop the others.

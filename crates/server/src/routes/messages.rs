@@ -23,7 +23,10 @@ use crate::{
             AttemptList, AttemptView, CauseList, CauseParams, CauseView, DeadPage, DeadParams,
             LateView, ListParams, MessagePage, MessageView, Selection,
         },
-        operate::{MoveAnswer, MoveBody, ReasonBody, ResolveBody, ResolveManyBody, by, resolution},
+        operate::{
+            MoveAnswer, MoveBody, ReasonBody, ResolveBody, ResolveManyBody, SkipBody, by,
+            resolution,
+        },
         shapes,
     },
 };
@@ -190,6 +193,8 @@ pub(crate) enum Action {
     Hold,
     Unhold,
     Resolve(Resolution),
+    Discard,
+    Cancel,
 }
 
 impl Action {
@@ -205,6 +210,8 @@ impl Action {
             Self::Hold => store.hold(ids, by).await?,
             Self::Unhold => store.unhold(ids, by).await?,
             Self::Resolve(resolution) => store.resolve(ids, &resolution, by).await?,
+            Self::Discard => store.discard(ids, by).await?,
+            Self::Cancel => store.cancel(ids, by).await?,
         })
     }
 
@@ -218,15 +225,7 @@ impl Action {
         let by = by(caller, reason)?;
         let moved = self.run(state, &[id], &by).await?;
         let moved = moved.into_iter().next();
-        let moved = moved.expect("invariant: one message, one answer");
-        match moved.answer {
-            Move::Moved { .. } => Ok(Answer(moved)),
-            Move::NoSuchMessage => Err(Problem::no_such_message(id)),
-            Move::NotDead { state } => Err(elsewhere(codes::NOT_DEAD, id, state)),
-            Move::NotHeld { state } => Err(elsewhere(codes::NOT_HELD, id, state)),
-            Move::NotHoldable { state } => Err(elsewhere(codes::NOT_HOLDABLE, id, state)),
-            Move::Erased => Err(stays(codes::ERASED, id)),
-        }
+        answer(moved.expect("invariant: one message, one answer"))
     }
 
     async fn many(
@@ -242,6 +241,22 @@ impl Action {
         }
         let messages = self.run(state, &body.ids, &by).await?;
         Ok(Answer(MoveAnswer { messages }))
+    }
+}
+
+/// The answer for one message, or the problem that kept it where it is.
+fn answer(moved: MoveResult) -> Result<Answer<MoveResult>, Problem> {
+    let id = moved.id;
+    match moved.answer {
+        Move::Moved { .. } => Ok(Answer(moved)),
+        Move::NoSuchMessage => Err(Problem::no_such_message(id)),
+        Move::NotDead { state } => Err(elsewhere(codes::NOT_DEAD, id, state)),
+        Move::NotHeld { state } => Err(elsewhere(codes::NOT_HELD, id, state)),
+        Move::NotHoldable { state } => Err(elsewhere(codes::NOT_HOLDABLE, id, state)),
+        Move::NotDiscardable { state } => Err(elsewhere(codes::NOT_DISCARDABLE, id, state)),
+        Move::NotCancellable { state } => Err(elsewhere(codes::NOT_CANCELLABLE, id, state)),
+        Move::AppQueue => Err(stays(codes::APP_QUEUE, id)),
+        Move::Erased => Err(stays(codes::ERASED, id)),
     }
 }
 
@@ -308,6 +323,38 @@ action!(Hold:
 action!(Unhold:
     unhold "/v1/messages/{id}/unhold" "Put a held message back",
     unhold_many "/v1/messages/unhold" "Put held messages back");
+action!(Discard:
+    discard "/v1/messages/{id}/discard" "Discard a dead or held message: final, never delivered",
+    discard_many "/v1/messages/discard" "Discard dead and held messages");
+action!(Cancel:
+    cancel "/v1/messages/{id}/cancel" "Cancel a ready or waiting message before it is sent",
+    cancel_many "/v1/messages/cancel" "Cancel ready and waiting messages");
+
+/// Skip the head of a group
+///
+/// Discards or cancels the message that the group waits for, so that the group goes on. For ordered queues.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/skip", tag = "operate",
+    params(("queue" = String, Path, description = "The queue")),
+    request_body = SkipBody,
+    responses((status = 200, description = "Done", body = shapes::MoveResultBody)),
+)]
+pub(crate) async fn skip(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(queue): InPath<QueueName>,
+    Json(body): Json<SkipBody>,
+) -> Result<Answer<MoveResult>, Problem> {
+    let by = by(&caller, body.reason)?;
+    match state.store.skip(&queue, &body.group, &by).await? {
+        Some(moved) => answer(moved),
+        None => {
+            let group = consign_kernel::quoted(&body.group);
+            let detail = format!("group {group} of queue {queue} has no head");
+            Err(Problem::new(codes::EMPTY_GROUP, detail))
+        }
+    }
+}
 
 /// Resolve a held message
 ///

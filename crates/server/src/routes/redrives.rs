@@ -1,4 +1,4 @@
-//! Requeueing dead messages by filter, as something that runs, can be stopped, and is audited.
+//! Moving messages by filter, as something that runs, can be stopped, and is audited.
 
 use axum::{
     Extension, Json as Answer,
@@ -6,7 +6,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use consign_kernel::{By, Filter, Redrive, RedriveId, RedrivePlan};
+use consign_kernel::{By, Filter, Redrive, RedriveAction, RedriveId, RedrivePlan};
 
 use crate::{
     extract::{InPath, Json, MaybeJson, Params, Segment},
@@ -36,7 +36,8 @@ impl Segment for RedriveId {
 
 /// Start a redrive, or preview one
 ///
-/// Requeues the dead messages the filter covers, in the background and within a rate. With
+/// Requeues or discards the dead messages the filter covers, or cancels the ready and waiting ones of a
+/// queue, in the background and within a rate. With
 /// `dry_run` nothing is started: the answer has the number of messages it would take, and the first of them.
 #[utoipa::path(
     post, path = "/v1/redrives", operation_id = "start_redrive", tag = "redrives",
@@ -150,7 +151,14 @@ pub(crate) async fn preview(
         ..Filter::default()
     };
     let at_most = plan.limit.unwrap_or(COUNT_MAX).min(COUNT_MAX);
-    let count = state.store.count_dead(&filter, at_most).await?;
+    let count = match &plan.queue {
+        Some(queue) if plan.action == RedriveAction::Cancel => {
+            let counted = state.store.queue_counts(queue).await?;
+            let open = counted.map(|(_, counts)| counts.ready + counts.scheduled + counts.waiting);
+            open.unwrap_or_default().min(at_most)
+        }
+        _ => state.store.count_dead(&filter, at_most).await?,
+    };
     let samples = state.store.first_dead(&plan, samples).await?;
     Ok(RedrivePreview {
         or_more: count == COUNT_MAX && plan.limit.is_none_or(|limit| limit > COUNT_MAX),

@@ -32,6 +32,17 @@ pub(crate) struct MoveBody {
     pub reason: Option<String>,
 }
 
+/// The group whose head is to be closed.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SkipBody {
+    /// Which group.
+    pub(crate) group: String,
+    /// The reason, for the audit log.
+    #[schema(required, value_type = String)]
+    pub reason: Option<String>,
+}
+
 /// The outcome of a held message that an operator determined.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,16 +1,20 @@
-//! Requeueing dead messages by filter.
+//! Moving messages by filter.
 
-use consign_kernel::{DeadLetter, QueueName, Redrive, RedrivePlan};
+use consign_kernel::{DeadLetter, QueueName, Redrive, RedriveAction, RedrivePlan};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::shapes;
 
-/// Which dead messages to requeue.
+/// Which messages to move.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StartRedriveBody {
-    /// Only this queue.
+    /// What to do: requeue or discard dead messages, or cancel the ready and waiting ones of a queue.
+    #[serde(default)]
+    #[schema(value_type = shapes::RedriveAction)]
+    action: RedriveAction,
+    /// Only this queue. Required to cancel.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     queue: Option<QueueName>,
@@ -35,6 +39,7 @@ impl StartRedriveBody {
     /// The plan, without the reason.
     pub(crate) fn plan(&self) -> RedrivePlan {
         RedrivePlan {
+            action: self.action,
             queue: self.queue.clone(),
             code: self.code.clone(),
             rate_per_second: self.rate_per_second,
@@ -43,7 +48,7 @@ impl StartRedriveBody {
     }
 }
 
-/// What a redrive would requeue.
+/// What a redrive would move.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RedrivePreview {
     #[schema(value_type = shapes::RedrivePlan)]
@@ -52,7 +57,7 @@ pub(crate) struct RedrivePreview {
     pub(crate) count: u64,
     /// Whether there may be more than `count`: counting stopped there.
     pub(crate) or_more: bool,
-    /// Some of them, newest first.
+    /// The first of them. Empty for a redrive that cancels.
     #[schema(value_type = Vec<shapes::DeadLetter>)]
     pub(crate) samples: Vec<DeadLetter>,
 }

@@ -20,6 +20,7 @@ pub enum StateWord {
     Held,
     Dead,
     Delivered,
+    Discarded,
 }
 
 /// What a worker reports about a message.
@@ -185,6 +186,9 @@ pub(crate) enum MoveWord {
     NotDead,
     NotHeld,
     NotHoldable,
+    NotDiscardable,
+    NotCancellable,
+    AppQueue,
     Erased,
     NoSuchMessage,
 }
@@ -233,6 +237,7 @@ pub(crate) struct By {
 /// Which dead messages to requeue, and how fast.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RedrivePlan {
+    action: RedriveAction,
     queue: Option<String>,
     code: Option<String>,
     rate_per_second: Option<u32>,
@@ -248,17 +253,26 @@ pub(crate) enum RedriveState {
     Done,
 }
 
-/// Dead messages being requeued by filter, step by step.
+/// What a redrive does to the messages it covers.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RedriveAction {
+    Requeue,
+    Discard,
+    Cancel,
+}
+
+/// Messages being moved by filter, step by step.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Redrive {
     id: i64,
     plan: RedrivePlan,
     state: RedriveState,
-    /// Messages that were dead at its start and that the plan covers.
+    /// Messages that the plan covered at its start.
     total: u64,
-    /// Messages it has requeued.
+    /// Messages it has moved.
     moved: u64,
-    /// Messages that left the dead before it reached them.
+    /// Messages that were gone before it reached them, or are of an app that refuses.
     skipped: u64,
     /// The last message it reached.
     cursor: Option<i64>,

@@ -1,5 +1,6 @@
 //! Reading messages, and moving them by hand.
 
+use consign_kernel::{By, QueuePolicy};
 use serde_json::json;
 
 use crate::bench::{Bench, on_stores};
@@ -15,6 +16,8 @@ on_stores!(
     messages_are_held_and_unheld,
     an_operator_records_the_outcome_of_a_held_message,
     many_are_moved_at_once,
+    messages_are_discarded_and_cancelled,
+    the_head_of_a_group_is_skipped,
     nothing_is_done_without_a_reason,
     the_audit_names_who_and_why,
     the_audit_has_pages,
@@ -185,6 +188,77 @@ async fn an_operator_records_the_outcome_of_a_held_message(bench: Bench) {
             {"id": two, "answer": "moved", "state": "dead"},
         ])
     );
+}
+
+async fn messages_are_discarded_and_cancelled(bench: Bench) {
+    let dead = bench.bury("default", "x").await;
+    let ready = bench.enqueue("default", json!(1)).await;
+    let path = |id: i64, action: &str| format!("/v1/messages/{id}/{action}");
+    let reason = || json!({"reason": "not wanted"});
+    let refused = bench.post(&path(ready, "discard"), reason()).await;
+    refused.is_problem(409, "not_discardable");
+    assert_eq!(refused.json["state"], "ready");
+    let refused = bench.post(&path(dead, "cancel"), reason()).await;
+    refused.is_problem(409, "not_cancellable");
+    let nameless = bench.post(&path(dead, "discard"), json!({})).await;
+    nameless.is_problem(400, "reason_required");
+    let moved = bench.post(&path(dead, "discard"), reason()).await;
+    moved.is(200);
+    assert_eq!(
+        moved.json,
+        json!({"id": dead, "answer": "moved", "state": "discarded"})
+    );
+    let body = json!({"ids": [dead, ready, 99], "reason": "not wanted"});
+    let answer = bench.post("/v1/messages/cancel", body).await;
+    assert_eq!(
+        answer.json["messages"],
+        json!([
+            {"id": dead, "answer": "not_cancellable", "state": "discarded"},
+            {"id": ready, "answer": "moved", "state": "discarded"},
+            {"id": 99, "answer": "no_such_message"},
+        ])
+    );
+    let story = bench.get(&format!("/v1/messages/{ready}")).await.json;
+    assert_eq!(story["state"]["state"], "discarded");
+    assert_eq!(story["state"]["reason"], "not wanted");
+    assert_eq!(story["audit"][0]["action"], "cancel");
+    let listed = bench.get("/v1/messages?state=discarded").await.json;
+    assert_eq!(listed["messages"].as_array().unwrap().len(), 2);
+}
+
+async fn the_head_of_a_group_is_skipped(bench: Bench) {
+    let policy = QueuePolicy {
+        ordered: true,
+        ..QueuePolicy::default()
+    };
+    let by = By::new("ada", "in order");
+    let queue = "ordered".parse().unwrap();
+    bench
+        .state
+        .store()
+        .put_queue(&queue, &policy, &by)
+        .await
+        .unwrap();
+    let mut ids = Vec::new();
+    for n in 0..2 {
+        let path = "/v1/queues/ordered/messages";
+        let sent = bench.post(path, json!({"payload": n, "group": "a"})).await;
+        ids.push(sent.json["id"].as_i64().unwrap());
+    }
+    let path = "/v1/queues/ordered/skip";
+    let body = |group: &str| json!({"group": group, "reason": "it never works"});
+    let skipped = bench.post(path, body("a")).await;
+    assert_eq!(
+        skipped.json,
+        json!({"id": ids[0], "answer": "moved", "state": "discarded"})
+    );
+    assert_eq!(bench.state_of(ids[1]).await, "ready");
+    let none = bench.post(path, body("b")).await;
+    none.is_problem(404, "empty_group");
+    let unordered = bench.post("/v1/queues/default/skip", body("a")).await;
+    unordered.is_problem(400, "invalid_input");
+    let unknown = bench.post("/v1/queues/nowhere/skip", body("a")).await;
+    unknown.is_problem(404, "unknown_queue");
 }
 
 async fn many_are_moved_at_once(bench: Bench) {

@@ -18,6 +18,7 @@ on_stores!(
     a_preview_moves_nothing,
     a_redrive_moves_what_it_covers,
     a_redrive_is_stopped_and_resumed,
+    a_redrive_discards_and_cancels,
     plans_are_checked,
 );
 
@@ -35,6 +36,26 @@ async fn a_preview_moves_nothing(bench: Bench) {
     let capped = json!({"limit": 1, "dry_run": true});
     let capped = bench.post("/v1/redrives", capped).await;
     assert_eq!(capped.json["count"], 1, "no more than it would take");
+}
+
+async fn a_redrive_discards_and_cancels(bench: Bench) {
+    let dead = bench.bury("mail", "http_500").await;
+    let ready = bench.enqueue("mail", json!(1)).await;
+    let nowhere = bench
+        .post("/v1/redrives", json!({"action": "cancel", "reason": "x"}))
+        .await;
+    nowhere.is_problem(400, "invalid_input");
+    for (action, id) in [("discard", dead), ("cancel", ready)] {
+        let preview = json!({"action": action, "queue": "mail", "dry_run": true});
+        let preview = bench.post("/v1/redrives", preview).await;
+        assert_eq!(preview.json["count"], 1, "{action}");
+        let body = json!({"action": action, "queue": "mail", "reason": "not wanted"});
+        let started = bench.post("/v1/redrives", body).await;
+        started.is(202);
+        assert_eq!(started.json["plan"]["action"], action);
+        bench.state.store().step_redrive(10).await.unwrap();
+        assert_eq!(bench.state_of(id).await, "discarded");
+    }
 }
 
 async fn a_redrive_moves_what_it_covers(bench: Bench) {

@@ -30,7 +30,7 @@ pub(super) async fn examine(
                 "group_head",
                 format!(
                     "group {group:?} of queue {queue} has message {id} as its head, which is \
-                         delivered or not of this group{stuck}"
+                         delivered, discarded, dead without blocking, or not of this group{stuck}"
                 ),
                 format!(
                     "make the first that waits the head, or delete it: DELETE FROM group_head \

@@ -27,9 +27,11 @@ enum Kind {
     Ready,
     Leased,
     Held,
+    /// Closed for good.
+    Discarded,
 }
 
-/// A message that is not plainly delivered.
+/// A message that is neither plainly delivered nor discarded.
 pub(super) struct Suspect {
     pub(super) id: MessageId,
     pub(super) queue: String,
@@ -40,7 +42,7 @@ pub(super) struct Suspect {
 
 type Locations = BTreeMap<i64, Vec<Location>>;
 
-/// Checks the conservation law and the attempts; answers with the messages not yet delivered.
+/// Checks the conservation law and the attempts; answers with the messages neither delivered nor discarded.
 pub(super) async fn examine(
     connection: &mut SqliteConnection,
     report: &mut Report,
@@ -56,6 +58,12 @@ pub(super) async fn examine(
     for row in rows {
         let found = locations.remove(&row.0).unwrap_or_default();
         check_message(&row, &found, report);
+        if found
+            .iter()
+            .any(|location| location.kind == Kind::Discarded)
+        {
+            continue;
+        }
         suspects.push(Suspect {
             id: MessageId(row.0),
             queue: row.1,
@@ -236,7 +244,12 @@ async fn collect_singles(
         .await?;
     for (name, id, queue, attempts) in singles {
         let entry = rows::entry(id, 0, attempts)?;
-        file(locations, &name, Kind::Held, &queue, &[entry]);
+        let kind = if name == "discarded" {
+            Kind::Discarded
+        } else {
+            Kind::Held
+        };
+        file(locations, &name, kind, &queue, &[entry]);
     }
     Ok(())
 }

@@ -229,6 +229,7 @@ impl Work<'_> {
         let statements = sql!(
             "departure_open",
             "purge_dead",
+            "purge_discarded",
             "purge_late",
             "purge_attempt",
             "departure_audit",
@@ -242,6 +243,7 @@ impl Work<'_> {
             let gone = gone.entry(queue.clone()).or_default();
             gone.messages += 1;
             gone.dead += u64::from(finished.state == StateKind::Dead);
+            gone.discarded += u64::from(finished.state == StateKind::Discarded);
         }
         self.count_gone(&gone).await?;
         kill_at("depart_unfollowed");
@@ -287,11 +289,12 @@ impl Work<'_> {
         let mut kept = Vec::with_capacity(keyed.len());
         for (id, queue, key, group, created_at, payload, erased) in keyed {
             let died = u8::from(states[&id].state == StateKind::Dead);
+            let discarded = u8::from(states[&id].state == StateKind::Discarded);
             let digest = match erased {
                 Some(digest) => digest,
                 None => rows::payload(&payload)?.digest_hex(),
             };
-            kept.push((queue, key, id, created_at, died, digest, group));
+            kept.push((queue, key, id, created_at, died, digest, group, discarded));
         }
         sqlx::query(sql!("former_key_append"))
             .bind(rows::json(&kept))

@@ -21,12 +21,14 @@ use crate::{
     rows, sql,
 };
 
-/// Messages of a queue that are gone: how many left, how many of them were dead, how many were requeued.
+/// Messages of a queue that are gone: how many left, how many of them were dead and discarded, and how
+/// many dead ones were requeued or discarded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gone {
     pub(crate) messages: u64,
     pub(crate) dead: u64,
     pub(crate) revived: u64,
+    pub(crate) discarded: u64,
 }
 
 impl Work<'_> {
@@ -37,7 +39,15 @@ impl Work<'_> {
         }
         let counts: Vec<_> = gone
             .iter()
-            .map(|(queue, gone)| (queue, gone.messages, gone.dead, gone.revived))
+            .map(|(queue, gone)| {
+                let Gone {
+                    messages,
+                    dead,
+                    revived,
+                    discarded,
+                } = *gone;
+                (queue, messages, dead, revived, discarded)
+            })
             .collect();
         let statements = sql!("departed_add", "departed_count");
         self.rows_of(statements, arguments!(rows::json(&counts))?)
@@ -124,6 +134,7 @@ pub(super) async fn queue_history(
         enqueued: sample.enqueued,
         delivered: sample.delivered,
         dead: sample.dead,
+        discarded: sample.discarded,
         departed: sample.departed,
         erased: sample.erased,
         former_keys: former_keys
@@ -147,9 +158,10 @@ fn queue_sample(row: &SqliteRow) -> Result<QueueSample> {
     let count = |index: usize| -> Result<u64> { Ok(row.try_get::<i64, _>(index)?.unsigned_abs()) };
     let (messages, unfinished, is_dead) = (count(1)?, count(5)?, count(6)?);
     let (departed, departed_dead, revived) = (count(7)?, count(8)?, count(9)?);
+    let (is_discarded, departed_discarded) = (count(11)?, count(12)?);
     let oldest_id: Option<i64> = row.try_get(2)?;
     let oldest_at: Option<i64> = row.try_get(3)?;
-    let present = messages.saturating_sub(unfinished + is_dead);
+    let present = messages.saturating_sub(unfinished + is_dead + is_discarded);
     Ok(QueueSample {
         queue: rows::queue_name(row.try_get(0)?)?,
         messages,
@@ -157,8 +169,9 @@ fn queue_sample(row: &SqliteRow) -> Result<QueueSample> {
         oldest_id: oldest_id.map(MessageId),
         oldest_at: oldest_at.map(rows::timestamp).transpose()?,
         enqueued: messages + departed,
-        delivered: present + departed.saturating_sub(departed_dead),
+        delivered: present + departed.saturating_sub(departed_dead + departed_discarded),
         dead: is_dead + departed_dead + revived,
+        discarded: is_discarded + departed_discarded,
         erased: count(10)?,
         departed,
     })

@@ -155,13 +155,13 @@ pub(super) async fn leaving(
         .await?;
     let found: Vec<(i64, QueueName, u8, i64, u8, u64)> = rows::document(&found)?;
     let mut leaving = Leaving::new();
-    for (id, queue, is_dead, last_event, is_head, records) in found {
+    for (id, queue, state, last_event, is_head, records) in found {
         let finished = Finished {
             id: MessageId(id),
-            state: if is_dead == 1 {
-                StateKind::Dead
-            } else {
-                StateKind::Delivered
+            state: match state {
+                0 => StateKind::Delivered,
+                1 => StateKind::Dead,
+                _ => StateKind::Discarded,
             },
             last_event: rows::timestamp(last_event)?,
             is_head: is_head == 1,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use consign_kernel::{
-    By, Claim, ManualClock, Message, MessageId, Migration, NewMessage, Outcome, QueueName,
-    QueuePolicy, Report, Resolution, StateKind, Token, prelude::*,
+    By, Claim, ManualClock, Message, MessageId, Migration, Move, NewMessage, Outcome, QueueName,
+    QueuePolicy, RedriveAction, RedrivePlan, Report, Resolution, StateKind, Token, prelude::*,
 };
 use consign_sqlite::{
     Clock, Component, Hook, SqliteOptions, SqliteStore,
@@ -16,8 +16,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Records every event of queue `mail` as `event what: ids`.
-#[derive(Debug)]
-struct Recorder;
+#[derive(Clone, Copy, Debug, Default)]
+struct Recorder {
+    can_discard: bool,
+}
 
 impl Component for Recorder {
     fn migrations(&self) -> &'static [Migration] {
@@ -87,6 +89,19 @@ impl Hook for Recorder {
         seen(work, &format!("moved {}", action.as_str()), ids).await
     }
 
+    fn can_discard(&self) -> bool {
+        self.can_discard
+    }
+
+    async fn discarded(
+        &self,
+        work: &mut Work<'_>,
+        ids: &[MessageId],
+        action: OperatorMove,
+    ) -> Result<()> {
+        seen(work, &format!("discarded {}", action.as_str()), ids).await
+    }
+
     async fn late(&self, work: &mut Work<'_>, ids: &[MessageId], _token: Token) -> Result<()> {
         seen(work, "late", ids).await
     }
@@ -129,6 +144,10 @@ struct Shop {
 impl Shop {
     /// A store with the hook, and the queues `mail` and `other`.
     async fn open() -> Self {
+        Self::with(Recorder::default()).await
+    }
+
+    async fn with(recorder: Recorder) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let clock = ManualClock::at(Timestamp::from_second(1_800_000_000).unwrap());
         let file = directory.path().join("queue.db");
@@ -136,7 +155,7 @@ impl Shop {
         let options = options
             .clock(Clock::Manual(clock.clone()))
             .migrate_on_open(true)
-            .component(Arc::new(Recorder));
+            .component(Arc::new(recorder));
         let store = SqliteStore::open(&options).await.unwrap();
         for queue in [mail(), other()] {
             let policy = QueuePolicy {
@@ -187,6 +206,58 @@ fn by() -> By {
 
 fn keyed(queue: QueueName, key: &str) -> NewMessage {
     NewMessage::new(queue, json!(key)).with_key(key)
+}
+
+#[tokio::test]
+async fn messages_of_an_app_without_such_an_end_are_not_closed() {
+    let shop = Shop::open().await;
+    let store = &shop.store;
+    let enqueued = shop
+        .enqueue(&[keyed(mail(), "a"), keyed(other(), "o")])
+        .await;
+    let cancelled = store.cancel(&enqueued, &by()).await.unwrap();
+    assert_eq!(cancelled[0].answer, Move::AppQueue);
+    let state = StateKind::Discarded;
+    assert_eq!(cancelled[1].answer, Move::Moved { state });
+    let token = shop.claim().await;
+    let dead = [Report::new(enqueued[0], Outcome::Dead)];
+    store.settle(token, &dead).await.unwrap();
+    let discarded = store.discard(&enqueued[..1], &by()).await.unwrap();
+    assert_eq!(discarded[0].answer, Move::AppQueue);
+    let plan = |queue| RedrivePlan {
+        action: RedriveAction::Discard,
+        queue,
+        ..RedrivePlan::default()
+    };
+    let refused = store.start_redrive(&plan(Some(mail())), &by()).await;
+    assert_eq!(refused.unwrap_err().code(), "invalid_input");
+    // One of every queue passes over it.
+    store.start_redrive(&plan(None), &by()).await.unwrap();
+    let done = store.step_redrive(10).await.unwrap().unwrap();
+    assert_eq!((done.moved, done.skipped), (0, 1));
+    assert_eq!(store.doctor().await.unwrap(), []);
+    let seen = shop.seen().await;
+    assert!(!seen.iter().any(|event| event.starts_with("discarded")));
+}
+
+#[tokio::test]
+async fn an_app_follows_a_discard_of_its_messages() {
+    let shop = Shop::with(Recorder { can_discard: true }).await;
+    let store = &shop.store;
+    let ids = shop
+        .enqueue(&[keyed(mail(), "a"), keyed(mail(), "b"), keyed(other(), "o")])
+        .await;
+    store.cancel(&ids[1..], &by()).await.unwrap();
+    let token = shop.claim().await;
+    let dead = [Report::new(ids[0], Outcome::Dead)];
+    store.settle(token, &dead).await.unwrap();
+    store.discard(&ids, &by()).await.unwrap();
+    let expected = [
+        format!("discarded cancel: [{}]", ids[1]),
+        format!("settled dead: [{}]", ids[0]),
+        format!("discarded discard: [{}]", ids[0]),
+    ];
+    assert_eq!(shop.seen().await[1..], expected);
 }
 
 #[tokio::test]

@@ -57,6 +57,10 @@ const SLEEPERS: &[(&str, &str)] = &[
         "rests before it tries again to get a lock",
     ),
     (
+        "crates/consign/src/commands/close.rs",
+        "rests before it looks again whether another process has taken its step",
+    ),
+    (
         "crates/consign/src/commands/erase.rs",
         "rests before it tries again to lock the archive",
     ),

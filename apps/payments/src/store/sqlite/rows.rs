@@ -107,7 +107,7 @@ pub(super) async fn one(
             let ceiling = || RETRY_CEILING_EXCEEDED.to_owned();
             view.reason = Some(if is_decided { code } else { ceiling() });
         }
-        State::Waiting { .. } | State::Delivered { .. } => {}
+        State::Waiting { .. } | State::Delivered { .. } | State::Discarded { .. } => {}
     }
     if let Some(erased) = story.erased {
         view.erased_at = Some(erased.at);

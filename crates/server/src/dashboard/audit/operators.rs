@@ -51,6 +51,8 @@ impl AuditLog for OperatorLog {
                 "hold",
                 "unhold",
                 "resolve",
+                "discard",
+                "cancel",
                 "reveal",
                 "pause",
                 "resume",

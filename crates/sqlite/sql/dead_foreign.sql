@@ -1,7 +1,0 @@
--- Whether one of these dead messages is in a queue of an app that this process does not have. By primary key.
--- ?1 JSON array of ids, ?2 JSON array of the apps of this process.
-SELECT EXISTS (
-    SELECT 1 FROM json_each(?1) AS wanted
-    CROSS JOIN dead AS d ON d.message_id = wanted.value
-    CROSS JOIN queue AS q ON q.name = d.queue
-    WHERE q.app IS NOT NULL AND q.app NOT IN (SELECT value FROM json_each(?2)))
