@@ -62,10 +62,14 @@ impl LogbookWork<'_, '_> {
         if let Some(audit) = audit {
             self.check_audit(audit).await?;
         }
+        // SQLite overwrites what it frees in the file from here on.
+        self.run("PRAGMA secure_delete = ON").await?;
         let deleted = sqlx::query(sql!("kept_delete"))
             .bind(memory_id)
             .execute(&mut *self.connection)
             .await?;
+        // Overwriting would cost every other transaction.
+        self.run("PRAGMA secure_delete = OFF").await?;
         let is_deleted = deleted.rows_affected() > 0;
         if let Some(audit) = audit.filter(|_| is_deleted) {
             self.add_audit(audit).await?;

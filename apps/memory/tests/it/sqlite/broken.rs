@@ -55,16 +55,27 @@ async fn an_index_that_is_not_kept_is_caught() {
             );
         }
         let (trigger, index) = (format!("{table}_changed"), format!("{table}_words"));
-        let removal = format!("DELETE FROM {index} WHERE");
-        caught!(index::the_index_follows_plain_sql:
-            (&trigger, &removal, &format!("{removal} 0 AND")),
-        );
+        let removal = match table {
+            "kept" => {
+                "VALUES ('delete', OLD.kept_id, coalesce(OLD.words, OLD.payload_md))".to_owned()
+            }
+            _ => format!("DELETE FROM {index} WHERE"),
+        };
+        let instead = match table {
+            "kept" => "SELECT 'delete', 0, '' WHERE 0".to_owned(),
+            _ => format!("{removal} 0 AND"),
+        };
+        caught!(index::the_index_follows_plain_sql: (&trigger, &removal, &instead));
     }
     for (trigger, part) in [
         ("kept_added", "coalesce(NEW.words, NEW.payload_md)"),
         ("kept_changed", "coalesce(NEW.words, NEW.payload_md)"),
     ] {
         caught!(index::words_survive_a_change: (trigger, part, "NEW.payload_md"));
+    }
+    for trigger in ["kept_changed", "kept_removed"] {
+        let part = "coalesce(OLD.words, OLD.payload_md)";
+        caught!(index::split_words_are_removed: (trigger, part, "OLD.payload_md"));
     }
     caught!(index::an_item_takes_its_own_along:
         ("item_removed", "DELETE FROM events WHERE", "DELETE FROM events WHERE 0 AND"),

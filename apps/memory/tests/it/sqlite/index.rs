@@ -68,7 +68,10 @@ pub(super) async fn words_survive_a_change(bench: &SqliteFixture) {
     };
     bench.store.keep(&memory).await.unwrap();
     let mut sql = bench.connect().await;
-    for change in ["SELECT 1", "UPDATE memory_kept SET kind = 'FACT'"] {
+    for change in [
+        "SELECT 1",
+        "UPDATE memory_kept SET kind = 'FACT', words = words",
+    ] {
         execute(&mut sql, change).await.unwrap();
         let search = Search {
             query: "过期".to_owned(),
@@ -78,6 +81,30 @@ pub(super) async fn words_survive_a_change(bench: &SqliteFixture) {
         };
         let found = bench.store.search_kept(&search).await;
         assert_eq!(found.unwrap().len(), 1, "{change}");
+    }
+}
+
+/// What the store split leaves the index, word by word, with its text.
+pub(super) async fn split_words_are_removed(bench: &SqliteFixture) {
+    let memory = NewMemory {
+        target_space: "team:p".into(),
+        payload_md: "租约过期".into(),
+        ..NewMemory::default()
+    };
+    let mut sql = bench.connect().await;
+    let removals = [
+        "UPDATE memory_kept SET payload_md = 'x', words = NULL, payload_sha = 'x'",
+        "DELETE FROM memory_kept",
+    ];
+    for removal in removals {
+        bench.store.keep(&memory).await.unwrap();
+        assert_eq!(
+            indexed(&mut sql, "kept_words", "\"过 期\"").await,
+            1,
+            "{removal}"
+        );
+        execute(&mut sql, removal).await.unwrap();
+        assert_eq!(indexed(&mut sql, "kept_words", "期").await, 0, "{removal}");
     }
 }
 
@@ -140,6 +167,11 @@ async fn what_plain_sql_writes_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_split_stays_split() {
     words_survive_a_change(&bench().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_split_is_removed_split() {
+    split_words_are_removed(&bench().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

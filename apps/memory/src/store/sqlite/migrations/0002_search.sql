@@ -51,19 +51,23 @@ BEGIN
     DELETE FROM event_words WHERE rowid = OLD.event_id;
 END;
 
+-- What is removed here leaves no word behind in the file: the index is told what it had.
 CREATE VIRTUAL TABLE kept_words USING fts5 (
-    text, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 0'
+    text, content = '', tokenize = 'porter unicode61 remove_diacritics 0'
 );
+INSERT INTO kept_words (kept_words, rank) VALUES ('secure-delete', 1);
 CREATE TRIGGER kept_added AFTER INSERT ON memory_kept
 BEGIN
     INSERT INTO kept_words (rowid, text) VALUES (NEW.kept_id, coalesce(NEW.words, NEW.payload_md));
 END;
-CREATE TRIGGER kept_changed AFTER UPDATE ON memory_kept
+CREATE TRIGGER kept_changed AFTER UPDATE OF kept_id, payload_md, words ON memory_kept
 BEGIN
-    DELETE FROM kept_words WHERE rowid = OLD.kept_id;
+    INSERT INTO kept_words (kept_words, rowid, text)
+    VALUES ('delete', OLD.kept_id, coalesce(OLD.words, OLD.payload_md));
     INSERT INTO kept_words (rowid, text) VALUES (NEW.kept_id, coalesce(NEW.words, NEW.payload_md));
 END;
 CREATE TRIGGER kept_removed AFTER DELETE ON memory_kept
 BEGIN
-    DELETE FROM kept_words WHERE rowid = OLD.kept_id;
+    INSERT INTO kept_words (kept_words, rowid, text)
+    VALUES ('delete', OLD.kept_id, coalesce(OLD.words, OLD.payload_md));
 END;
