@@ -192,7 +192,7 @@ impl Extension for MemoryHttp {
             held: None,
             resolve_fields: "",
             resolves_unknown: true,
-            can_erase: false,
+            can_erase: true,
         })
     }
 

@@ -88,7 +88,8 @@ pub trait Logbook: WriteLockStore {
     /// and `stored_again` if it had been kept before and removed.
     async fn open_write(&self, opening: &Opening) -> Result<OpenResult>;
 
-    /// Ends the pending audit of a request; returns whether there was one. An ended audit never changes.
+    /// Ends the pending audit of a request; returns whether there was one. An ended audit never changes,
+    /// but for the error texts that an erasure removes.
     async fn finalize_audit(&self, correlation_id: &str, end: &AuditEnd) -> Result<bool>;
 
     /// Matching audits, newest first; at most 1,000.

@@ -55,6 +55,16 @@ impl Ls {
     }
 }
 
+/// Its status, and whether its text was erased.
+fn state(row: &OutboxRow) -> String {
+    let status = row.status.as_str();
+    if row.erased_at.is_some() {
+        format!("{status}, erased")
+    } else {
+        status.to_owned()
+    }
+}
+
 fn table(rows: &[OutboxRow], now: Timestamp) -> Table {
     let mut table = Table::new([
         ">outbox_id",
@@ -74,7 +84,7 @@ fn table(rows: &[OutboxRow], now: Timestamp) -> Table {
         table.row([
             row.outbox_id.to_string(),
             row.target_space.clone(),
-            row.status.as_str().to_owned(),
+            state(row),
             row.retry_count.to_string(),
             or_dash(next.as_deref()),
             or_dash(row.locked_by.as_deref()),

@@ -97,6 +97,13 @@ fn print_row(
     field("owner", &or_dash(row.locked_by.as_deref()))?;
     field("last error", &or_dash(row.last_error.as_deref()))?;
     field("created", &fine_stamp(row.created_at, now))?;
+    if let Some(at) = row.erased_at {
+        field("erased", &fine_stamp(at, now))?;
+        if let Some(memory_id) = &row.memory_id {
+            let advice = format!("memory_delete {memory_id}, unless it is removed already");
+            field("to remove", &advice)?;
+        }
+    }
     print_attempts(out, attempts, now)
 }
 

@@ -33,7 +33,7 @@ impl Action {
     }
 }
 
-/// The status of an audit. A pending one ends once; an ended one never changes.
+/// The status of an audit. A pending one ends once; an ended one never changes, but for an erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditStatus {

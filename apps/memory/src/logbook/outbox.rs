@@ -36,7 +36,7 @@ pub struct OutboxRow {
     pub item_id: Option<i64>,
     /// The space.
     pub target_space: String,
-    /// The text.
+    /// The text; `[erased]` if it was erased, whose hash is not `payload_sha`.
     pub payload_md: String,
     /// SHA-256 of the text.
     pub payload_sha: String,
@@ -62,6 +62,8 @@ pub struct OutboxRow {
     pub created_at: Timestamp,
     /// When it changed last.
     pub updated_at: Timestamp,
+    /// When its content was erased: text, headers and error texts are gone.
+    pub erased_at: Option<Timestamp>,
 }
 
 /// An existing row with the same text in the same space.

@@ -68,10 +68,17 @@ fn audit_record(audit: Audit, id: MessageId, now: Timestamp) -> RelatedRecord {
             .map(|id| Fact::sought("Correlation", id)),
     );
     facts.extend(original.map(|original| Fact::message("Same text as", original)));
+    facts.extend(stored_as(&audit.evidence_refs_json).map(|text| Fact::new("Stored as", text)));
     RelatedRecord {
         title: format!("Write audit {}", audit.audit_id),
         facts,
     }
+}
+
+/// The id of the memory at its backend. An erasure of the message does not reach it.
+fn stored_as(evidence: &Value) -> Option<String> {
+    let memory_id = evidence["memory_id"].as_str()?;
+    Some(format!("{memory_id}; memory_delete removes it there"))
 }
 
 /// The message with the same text.

@@ -81,7 +81,9 @@ fn shown(row: &OutboxRow) -> Value {
     let mut shown = serde_json::to_value(row).expect("invariant: a row is JSON");
     if let Some(fields) = shown.as_object_mut() {
         fields.remove("payload_md");
-        fields.insert("payload_len".into(), json!(row.payload_md.chars().count()));
+        let text = Some(&row.payload_md).filter(|_| row.erased_at.is_none());
+        let payload_len = text.map(|text| text.chars().count());
+        fields.insert("payload_len".into(), json!(payload_len));
     }
     shown
 }

@@ -5,6 +5,8 @@ pub(crate) mod audits;
 pub(crate) mod backends;
 pub(crate) mod cursor;
 pub(crate) mod defer;
+pub(crate) mod erase;
+pub(crate) mod erased;
 pub(crate) mod evidence;
 pub(crate) mod facts;
 pub(crate) mod fixture;
@@ -155,6 +157,21 @@ macro_rules! each_case {
                 a_deferral_without_its_audit_keeps_its_memory
                 a_departure_loses_no_figure
                 a_departure_of_memories_is_finished_step_by_step;
+            erase:
+                an_erased_memory_shows_space_and_hash
+                memories_are_erased_by_key_and_by_request
+                a_memory_that_is_not_final_is_not_erased
+                a_memory_that_something_refers_to_is_not_erased
+                the_audits_of_an_erased_memory_lose_their_error_texts
+                a_late_result_about_an_erased_memory_is_audited
+                the_audit_of_an_erased_memory_is_written_once
+                what_an_attempt_says_of_its_memory_stays
+                an_erasure_moves_no_cursor;
+            erased:
+                an_erased_memory_is_known_where_it_was_stored
+                a_dead_memory_that_was_erased_is_enqueued_anew
+                an_erased_memory_leaves
+                an_erased_text_may_be_stored_again;
             alarms:
                 an_audit_without_its_row_is_reported
                 a_deferred_row_without_its_audit_is_found

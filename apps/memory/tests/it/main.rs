@@ -12,5 +12,6 @@ mod harness;
 mod migrate;
 mod openmemory;
 mod postgres;
+mod remains;
 mod sqlite;
 mod support;

@@ -1,6 +1,7 @@
 //! The logbook where PostgreSQL is special: the seed's SQL, roles, failures, damage.
 
 mod doctor;
+mod erase;
 mod evidence;
 mod failures;
 mod hangs;

@@ -223,5 +223,6 @@ fn row_of(row: &PgRow) -> Result<OutboxRow> {
         correlation_id: rows::column(row, "correlation_id")?,
         created_at: rows::time(row, "created_at")?,
         updated_at: rows::time(row, "updated_at")?,
+        erased_at: rows::optional_time(row, "erased_at")?,
     })
 }

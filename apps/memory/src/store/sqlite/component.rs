@@ -7,7 +7,10 @@ use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use super::{LogbookWork, doctor, outbox::check_memory, sql};
-use consign_sqlite::extension::{Findings as Report, LeasePlan, Result, Work, rows::LeaseRow};
+use consign_sqlite::extension::{
+    Findings as Report, LeasePlan, Result, Work,
+    rows::{self, LeaseRow},
+};
 use consign_sqlite::{Component, Hook};
 
 const MIGRATIONS: &[Migration] = migrations!["memory";
@@ -77,5 +80,22 @@ impl Hook for MemoryComponent {
             .fetch_all(connection)
             .await?;
         Ok(needed.into_iter().map(MessageId).collect())
+    }
+
+    fn can_erase(&self) -> bool {
+        true
+    }
+
+    /// What deduplication, the outbox and a missing audit need: identifiers.
+    fn keeps(&self) -> &'static [&'static str] {
+        &["memory_id", "backend", "stored_again", "original_outbox_id"]
+    }
+
+    async fn erased(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
+        sqlx::query(sql!("memory_erase"))
+            .bind(rows::id_array(ids))
+            .execute(&mut *work.connection)
+            .await?;
+        Ok(())
     }
 }

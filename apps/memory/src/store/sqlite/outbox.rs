@@ -46,11 +46,12 @@ pub(in crate::store::sqlite) fn check_memory(message: &NewMessage) -> consign_ke
     Ok(())
 }
 
-/// A row of a memory by its key. Of a row that has left, its audits have backend and id.
+/// A row of a memory by its key. Of a row that has left or was erased, its audits have backend and id.
 struct KeyedRow {
     /// The number in its key.
     n: u32,
-    has_left: bool,
+    /// Whether its content is gone: it cannot be sent.
+    is_gone: bool,
     backend: Option<String>,
     /// The id under which it was stored.
     memory_id: Option<String>,
@@ -120,7 +121,7 @@ impl LogbookWork<'_, '_> {
     }
 
     /// The relation of a row to the memory under its key; `None`: it belongs to another backend, was
-    /// sent, or is dead and has left, and the memory needs another row.
+    /// sent, or is dead and has left or was erased, and the memory needs another row.
     async fn twin(
         &mut self,
         memory: &NewMemory,
@@ -136,7 +137,7 @@ impl LogbookWork<'_, '_> {
         Ok(match enqueued.state {
             StateKind::Delivered if is_beyond_sent => None,
             StateKind::Delivered => Some(Twin::Sent(row.memory_id.clone())),
-            StateKind::Dead if row.has_left => None,
+            StateKind::Dead if row.is_gone => None,
             StateKind::Dead => {
                 let by = By::new(requeuer(memory), "the same memory came again");
                 self.requeue(&[enqueued.id], &by).await?;
@@ -177,7 +178,7 @@ async fn keyed_rows(connection: &mut SqliteConnection, key: &str) -> Result<Vec<
     let row = |row: &SqliteRow| {
         Ok(KeyedRow {
             n: row.try_get("n")?,
-            has_left: row.try_get("has_left")?,
+            is_gone: row.try_get("is_gone")?,
             backend: row.try_get("backend")?,
             memory_id: row.try_get("memory_id")?,
         })
@@ -237,5 +238,6 @@ pub(super) fn row(row: &SqliteRow) -> Result<OutboxRow> {
         correlation_id: row.try_get("correlation_id")?,
         created_at: logbook::time(row, "created_at")?,
         updated_at: logbook::time(row, "updated_at")?,
+        erased_at: logbook::time_if_any(row, "erased_at")?,
     })
 }

@@ -35,7 +35,8 @@ pub(super) struct OutboxEvent {
 pub(super) struct Facts {
     target_space: String,
     payload_sha: String,
-    payload_len: i64,
+    /// `None`: its text was erased.
+    payload_len: Option<i64>,
     actor_user_id: Option<String>,
     backend: Option<String>,
     failures: i64,
@@ -78,7 +79,7 @@ impl OutboxEvent {
             action: self.action,
             reason: self.reason.to_owned(),
             payload_sha: Some(facts.payload_sha.clone()),
-            payload_len: usize::try_from(facts.payload_len).ok(),
+            payload_len: facts.payload_len.and_then(|len| usize::try_from(len).ok()),
             event_ts: micros_text(now),
             memory_id: self.memory_id.clone(),
             backend: self.backend.clone().or_else(|| facts.backend.clone()),

@@ -286,7 +286,7 @@ fn outbox() -> ToolInfo {
             "limit": limit(50, 1_000),
         }),
         json!({
-            "rows": rows("The rows, newest first, without their texts."),
+            "rows": rows("The rows, newest first, without their texts. Of one with erased_at an operator removed the text."),
             "total": whole("How many rows there are in this answer."),
         }),
     )

@@ -12,6 +12,7 @@ on_databases!(
     reconciling_takes_a_reason_and_is_on_record,
     a_report_is_made_once_for_all_who_look,
     a_memory_that_was_deferred_twice_shows_it,
+    a_memory_is_erased_on_its_page,
 );
 
 async fn the_gate_names_what_blocks_it(bench: Bench) {
@@ -162,6 +163,65 @@ async fn a_memory_that_was_deferred_twice_shows_it(bench: Bench) {
         .says(200, "2 requests")
         .says(200, "href=\"/ui/messages?q=corr-0000000000000002\"");
     hides(&shown, &["lamps"]);
+}
+
+async fn a_memory_is_erased_on_its_page(bench: Bench) {
+    let book = bench.app.clone();
+    let memory = NewMemory {
+        target_space: "private:ada".into(),
+        payload_md: "the lamps are green".into(),
+        ..NewMemory::default()
+    };
+    let id = book.enqueue_memory(&memory).await.unwrap().outbox_id;
+    book.claim_outbox("w1", 1, std::time::Duration::from_secs(60))
+        .await
+        .unwrap();
+    assert!(
+        book.mark_dead_by_worker(id, "w1", "cannot take lamps")
+            .await
+            .unwrap()
+    );
+    let sent = NewMemory {
+        payload_md: "the lamps are red".into(),
+        ..memory.clone()
+    };
+    let sent = book.enqueue_memory(&sent).await.unwrap().outbox_id;
+    book.claim_outbox("w1", 1, std::time::Duration::from_secs(60))
+        .await
+        .unwrap();
+    assert!(book.ack_sent(sent, "w1", Some("mem-1")).await.unwrap());
+    let fixture = DashboardFixture::open(bench).await;
+    page(&fixture, id.0).await.says(200, "Reason to erase");
+    let path = format!("/v1/messages/{id}/erase");
+    let erased = fixture
+        .bench
+        .post(&path, json!({"reason": "request 12"}))
+        .await;
+    erased.is(200);
+    let advice = "mem-1; memory_delete removes it there";
+    page(&fixture, sent.0).await.says(200, advice);
+    let shown = page(&fixture, id.0).await;
+    shown
+        .says(200, "request 12")
+        .says(200, "data-erased")
+        .says(200, "outbox_flush_dead");
+    hides(&shown, &["lamps", "Reason to erase"]);
+    let status = json!({"tool": "outbox_status", "arguments": {"outbox_id": id}});
+    let status = fixture.bench.post("/mcp", status).await;
+    status.is(200);
+    let text = status.json.to_string();
+    for part in [
+        "\"erased_at\":\"",
+        "\"payload_len\":null",
+        &memory.payload_sha(),
+        "private:ada",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("lamps"), "{text}");
+    let audits = format!("/ui/audit?of=writes&message={id}");
+    let audits = fixture.get(&mut Browser::default(), &audits).await;
+    audits.says(200, "outbox_flush_dead");
 }
 
 #[tokio::test]

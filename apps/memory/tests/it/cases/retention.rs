@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Keeps finished memories for a minute, and keys for an hour.
-pub(super) fn keeping() -> QueuePolicy {
+pub(crate) fn keeping() -> QueuePolicy {
     QueuePolicy {
         keep_ms: Some(60_000),
         keep_dead_ms: Some(60_000),

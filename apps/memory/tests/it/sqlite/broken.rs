@@ -43,6 +43,18 @@ async fn a_guard_of_audits_that_is_broken_is_caught() {
         ("write_audit_replace", "EXISTS (SELECT 1 FROM write_audit WHERE audit_id = NEW.audit_id)", "0"),
         ("write_audit_replace", "NEW.status = 'pending'", "0"),
     );
+    caught!(guards::an_erasure_removes_error_texts_only:
+        ("write_audit_update", "NEW.evidence_refs_json = json_remove(", "1 OR '' = json_remove("),
+        ("write_audit_update", "NEW.updated_at, ", "OLD.updated_at, "),
+        ("write_audit_update", "(NEW.action, ", "(OLD.action, "),
+        ("write_audit_update", "NEW.reason, ", "OLD.reason, "),
+        ("write_audit_update", "NEW.status)", "OLD.status)"),
+        ("write_audit_update", "WHERE message_id = OLD.outbox_id", "WHERE 1"),
+        ("write_audit_update", "WHERE message_id = OLD.outbox_id", "WHERE 0"),
+        ("write_audit_update", "WHERE message_id = m.id", "WHERE 1"),
+        ("write_audit_update", "WHERE message_id = m.id", "WHERE 0"),
+        ("write_audit_update", "OLD.outbox_id IS NULL AND ", ""),
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

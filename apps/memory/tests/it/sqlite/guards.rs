@@ -1,7 +1,9 @@
 //! What plain SQL may do to the logbook, and what it may not.
 
-use consign_kernel::prelude::*;
-use consign_memory::{Action, AuditEnd, AuditStatus, Logbook, NewAudit, payload_sha};
+use std::time::Duration;
+
+use consign_kernel::{MessageId, prelude::*};
+use consign_memory::{Action, AuditEnd, AuditStatus, Logbook, NewAudit, NewMemory, payload_sha};
 use serde_json::json;
 
 use super::{bench, execute};
@@ -60,6 +62,92 @@ pub(super) async fn an_audit_ends_once(bench: &SqliteFixture) {
     ] {
         let refused = execute(&mut sql, statement).await.expect_err(statement);
         assert!(refused.contains("write_audit: "), "{statement}: {refused}");
+    }
+}
+
+/// Only the record: what its audits become is up to plain SQL.
+async fn record_erasure(sql: &mut sqlx::SqliteConnection, id: MessageId) {
+    let record = format!(
+        "INSERT INTO audit (at, actor, action, queue, message_id, reason) \
+         VALUES (0, 'ada', 'erase', 'memory', {id}, 'test'); \
+         INSERT INTO erasure (message_id, queue, at, actor, reason, digest) \
+         VALUES ({id}, 'memory', 0, 'ada', 'test', randomblob(32))"
+    );
+    execute(sql, &record).await.unwrap();
+}
+
+/// Of audits about what was erased, and of no others.
+pub(super) async fn an_erasure_removes_error_texts_only(bench: &SqliteFixture) {
+    let store = &bench.store;
+    let mut sql = bench.connect().await;
+    let mut rows = Vec::new();
+    for text in ["erased", "other"] {
+        let memory = NewMemory {
+            target_space: "team:p".into(),
+            payload_md: text.into(),
+            ..NewMemory::default()
+        };
+        let id = store.enqueue_memory(&memory).await.unwrap().outbox_id;
+        store
+            .claim_outbox("w1", 1, Duration::from_secs(60))
+            .await
+            .unwrap();
+        assert!(store.ack_sent(id, "w1", Some("mem-1")).await.unwrap());
+        rows.push((text, id));
+    }
+    // Audits about each row, about each text without a row, and about another row of the erased text.
+    let document = json!({
+        "memory_id": "mem-1", "extra": {"last_error": "no", "error_message": "no", "error_code": "x"},
+        "gateway_event": {"extra": {"last_error": "no", "error_message": "no", "error_code": "x"}},
+    });
+    let mut audits = Vec::new();
+    let [(erased, id), (other, other_id)] = rows[..] else {
+        unreachable!("two rows");
+    };
+    for (text, outbox_id) in [
+        (erased, json!(id)),
+        (erased, json!(null)),
+        (other, json!(other_id)),
+        (other, json!(null)),
+        (erased, json!(other_id)),
+    ] {
+        let mut audit = NewAudit {
+            payload_sha: Some(payload_sha(text)),
+            evidence_refs_json: document.clone(),
+            status: AuditStatus::Failed,
+            ..pending("corr-1")
+        };
+        audit.evidence_refs_json["outbox_id"] = outbox_id;
+        audits.push(store.insert_audit(&audit).await.unwrap());
+    }
+    record_erasure(&mut sql, id).await;
+    const CLEARED: &str = "evidence_refs_json = json_remove(evidence_refs_json, '$.extra.last_error', \
+        '$.extra.error_message', '$.gateway_event.extra.last_error', '$.gateway_event.extra.error_message')";
+    for (nth, audit) in audits.iter().enumerate() {
+        for beside in [
+            "",
+            "updated_at = 7, ",
+            "action = 'reject', ",
+            "reason = 'x', ",
+            "status = 'success', ",
+        ] {
+            let statement =
+                format!("UPDATE write_audit SET {beside}{CLEARED} WHERE audit_id = {audit}");
+            let done = execute(&mut sql, &format!("BEGIN; {statement}; ROLLBACK")).await;
+            if done.is_err() {
+                execute(&mut sql, "ROLLBACK").await.unwrap();
+            }
+            assert_eq!(
+                done.is_ok(),
+                beside.is_empty() && nth < 2,
+                "{nth}: {statement}: {done:?}"
+            );
+        }
+        let more = format!(
+            "UPDATE write_audit SET evidence_refs_json = json_remove(evidence_refs_json, '$.extra.error_code') \
+             WHERE audit_id = {audit}"
+        );
+        execute(&mut sql, &more).await.expect_err(&more);
     }
 }
 
@@ -148,6 +236,11 @@ async fn insert(
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_that_ended_is_out_of_reach_of_plain_sql() {
     an_audit_ends_once(&bench().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_of_an_erased_memory_loses_error_texts_only() {
+    an_erasure_removes_error_texts_only(&bench().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

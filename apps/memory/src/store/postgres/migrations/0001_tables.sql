@@ -363,11 +363,16 @@ CREATE TRIGGER mask_credentials BEFORE INSERT OR UPDATE ON governance.write_audi
     FOR EACH ROW WHEN (logbook.may_hold_credentials(coalesce(NEW.reason::text, '') || coalesce(NEW.evidence_refs_json::text, '')))
     EXECUTE FUNCTION logbook.mask_row('reason', 'evidence_refs_json');
 
--- What has ended stays, for the owner too; a pending one changes only by ending.
+-- What has ended stays, for the owner too; a pending one changes only by ending. An erasure removes error texts, see logbook.is_erasing.
 CREATE FUNCTION governance.refuse_audit_change() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        IF logbook.is_erasing(OLD, NEW) THEN
+            RETURN NEW;
+        END IF;
+    END IF;
     RAISE EXCEPTION '% on governance.write_audit rejected: rows are append-only', TG_OP
         USING ERRCODE = 'CN009', HINT = 'Write a new audit instead; only a pending one changes, once, by ending.';
 END $$;

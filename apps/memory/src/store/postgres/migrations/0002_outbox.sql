@@ -115,11 +115,14 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.retry_count(bigint) FROM PUBLIC;
 
--- The seed's table. In a lease, resting and held it reads `pending`.
+-- The seed's table. In a lease, resting and held it reads `pending`. Of an erased memory, which has neither payload nor headers, the
+-- key has space and hash, and the last audit the backend.
 CREATE VIEW logbook.outbox_memory AS
     SELECT m.id AS outbox_id,
            CASE WHEN m.headers->>'item_id' ~ '^[0-9]{1,18}$' THEN (m.headers->>'item_id')::bigint END AS item_id,
-           m.payload->>'target_space' AS target_space, m.payload->>'payload_md' AS payload_md, m.payload->>'payload_sha' AS payload_sha,
+           coalesce(m.payload->>'target_space', substring(m.key FROM '^(.*)#[0-9a-f]{64}(?:#[0-9]+)?$')) AS target_space,
+           CASE WHEN e.message_id IS NULL THEN m.payload->>'payload_md' ELSE '[erased]' END AS payload_md,
+           coalesce(m.payload->>'payload_sha', substring(m.key FROM '#([0-9a-f]{64})(?:#[0-9]+)?$')) AS payload_sha,
            CASE WHEN sent.message_id IS NOT NULL THEN 'sent' WHEN d.message_id IS NOT NULL THEN 'dead' ELSE 'pending' END AS status,
            -- As logbook.retry_count; a view's functions would need the reader's rights.
            (SELECT count(*) FROM consign.attempt a
@@ -136,8 +139,13 @@ CREATE VIEW logbook.outbox_memory AS
            greatest(m.created_at, d.at, l.locked_at,
                     (SELECT max(a.finished_at) FROM consign.attempt a WHERE a.message_id = m.id)) AS updated_at,
            sent.result->>'memory_id' AS memory_id, m.headers->>'correlation_id' AS correlation_id,
-           coalesce(sent.result->>'backend', m.headers->>'backend') AS backend
+           coalesce(sent.result->>'backend', m.headers->>'backend', CASE WHEN e.message_id IS NOT NULL THEN
+               (SELECT w.evidence_refs_json->>'backend' FROM governance.write_audit w
+                    WHERE w.outbox_id = m.id AND w.reason ~ '^outbox_flush_(success|dedup_hit|dead)' ORDER BY w.audit_id DESC LIMIT 1)
+           END) AS backend,
+           e.at AS erased_at
         FROM consign.message m
+        LEFT JOIN consign.erasure e ON e.message_id = m.id
         LEFT JOIN consign.attempt sent ON sent.message_id = m.id AND sent.outcome = 'delivered'
         LEFT JOIN consign.dead d ON d.message_id = m.id
         LEFT JOIN logbook.requeued q ON q.message_id = m.id
@@ -152,9 +160,10 @@ REVOKE ALL ON logbook.outbox_memory FROM PUBLIC;
 -- The rows of one memory are next to each other here, also where the number of one between them was forgotten.
 CREATE INDEX message_key_memory ON consign.message_key (key COLLATE "C") WHERE queue = 'memory';
 
--- A row of a memory by its key. A row that has left is sent or dead; its audits name backend and memory_id.
+-- A row of a memory by its key. A row that has left or was erased is sent or dead; its audits name backend and memory_id.
 CREATE TYPE logbook.memory_row AS (
-    n int, message_id bigint, has_left boolean, status text, backend text, memory_id text, created_at timestamptz, sent_at timestamptz);
+    n int, message_id bigint, has_left boolean, is_erased boolean, status text, backend text, memory_id text, created_at timestamptz,
+    sent_at timestamptz);
 
 -- The rows of a memory whose keys are kept, in the order of their numbers.
 CREATE FUNCTION logbook.memory_rows(p_target_space text, p_payload_sha text) RETURNS SETOF logbook.memory_row
@@ -166,6 +175,7 @@ DECLARE
     v_row     logbook.memory_row;
     v_message consign.message;
     v_audit   governance.write_audit;
+    v_erased  boolean;
 BEGIN
     FOR v_key IN
         SELECT k.message_id, k.died, coalesce(nullif(substr(k.key, length(v_first) + 2), ''), '1')::int AS n
@@ -176,21 +186,26 @@ BEGIN
             ORDER BY 3
     LOOP
         SELECT * INTO v_message FROM consign.message m WHERE m.id = v_key.message_id;
-        IF FOUND THEN
-            SELECT v_key.n, v_message.id, false, 'sent', coalesce(a.result->>'backend', v_message.headers->>'backend'), a.result->>'memory_id',
-                   v_message.created_at, a.finished_at
-                INTO v_row FROM consign.attempt a WHERE a.message_id = v_message.id AND a.outcome = 'delivered';
-            IF NOT FOUND THEN
-                v_row := ROW(v_key.n, v_message.id, false,
-                             CASE WHEN EXISTS (SELECT FROM consign.dead d WHERE d.message_id = v_message.id) THEN 'dead' ELSE 'pending' END,
-                             v_message.headers->>'backend', NULL, v_message.created_at, NULL);
-            END IF;
-        ELSE
+        v_erased := v_message.payload = 'null' AND EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = v_key.message_id);
+        v_audit := NULL;
+        IF v_message.id IS NULL OR v_erased THEN
             SELECT * INTO v_audit FROM governance.write_audit a
                 WHERE a.outbox_id = v_key.message_id AND a.reason ~ '^outbox_flush_(success|dedup_hit|dead)'
                 ORDER BY a.audit_id DESC LIMIT 1;
-            v_row := ROW(v_key.n, v_key.message_id, true, CASE WHEN v_key.died THEN 'dead' ELSE 'sent' END,
+        END IF;
+        IF v_message.id IS NULL THEN
+            v_row := ROW(v_key.n, v_key.message_id, true, false, CASE WHEN v_key.died THEN 'dead' ELSE 'sent' END,
                          v_audit.evidence_refs_json->>'backend', v_audit.evidence_refs_json->>'memory_id', NULL, v_audit.created_at);
+        ELSE
+            SELECT v_key.n, v_message.id, false, v_erased, 'sent',
+                   coalesce(a.result->>'backend', v_message.headers->>'backend', v_audit.evidence_refs_json->>'backend'),
+                   a.result->>'memory_id', v_message.created_at, a.finished_at
+                INTO v_row FROM consign.attempt a WHERE a.message_id = v_message.id AND a.outcome = 'delivered';
+            IF NOT FOUND THEN
+                v_row := ROW(v_key.n, v_message.id, false, v_erased,
+                             CASE WHEN EXISTS (SELECT FROM consign.dead d WHERE d.message_id = v_message.id) THEN 'dead' ELSE 'pending' END,
+                             coalesce(v_message.headers->>'backend', v_audit.evidence_refs_json->>'backend'), NULL, v_message.created_at, NULL);
+            END IF;
         END IF;
         RETURN NEXT v_row;
     END LOOP;
@@ -201,7 +216,7 @@ REVOKE ALL ON FUNCTION logbook.memory_rows(text, text) FROM PUBLIC;
 -- backend (`backend` in the headers; none: any backend).
 --
 -- `twin`: pending, sent (under `memory_id`, if that is known), or requeued, because it was dead. With
--- p_beyond_sent a row that was sent is no twin. A row that is dead and has left cannot be requeued: the memory gets another.
+-- p_beyond_sent a row that was sent is no twin. A row that is dead and has left or was erased cannot be requeued: the memory gets another.
 -- Headers are those of the first; what a twin came with is in its own request's audit.
 CREATE FUNCTION logbook.put_memory(p_target_space text, p_payload_md text, p_headers jsonb DEFAULT '{}',
                                    p_beyond_sent boolean DEFAULT false,
@@ -224,18 +239,24 @@ BEGIN
     PERFORM logbook.make_queue();
     <<anew>>
     LOOP
+        twin := NULL;
         v_n := 1;
         FOR v_row IN SELECT r.* FROM logbook.memory_rows(p_target_space, v_sha) r LOOP
             v_n := v_row.n + 1;
             CONTINUE WHEN v_row.backend <> p_headers->>'backend' OR v_row.status = 'sent' AND p_beyond_sent
-                OR v_row.status = 'dead' AND v_row.has_left;
+                OR v_row.status = 'dead' AND (v_row.has_left OR v_row.is_erased);
             twin := v_row.status;
+            IF v_row.status = 'pending' THEN
+                -- An erasure waits for this: it removes what the caller's audit says of the row, or it is seen here.
+                PERFORM FROM consign.message m WHERE m.id = v_row.message_id FOR SHARE;
+                CONTINUE anew WHEN EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = v_row.message_id);
+            END IF;
             IF v_row.status = 'dead' THEN
                 SELECT p.* INTO STRICT v_moved
                     FROM consign.put_back(ARRAY[v_row.message_id], 'requeue', 'gateway', 'the same memory came again') p;
-                -- It was requeued or has left since it was read.
-                CONTINUE anew WHEN v_moved.state IS NULL OR v_moved.answer = 'not_dead';
-                twin := CASE WHEN v_moved.answer = 'moved' THEN 'requeued' ELSE 'pending' END;
+                -- It was requeued or erased or has left since it was read.
+                CONTINUE anew WHEN v_moved.answer <> 'moved';
+                twin := 'requeued';
             END IF;
             outbox_id := v_row.message_id;
             memory_id := v_row.memory_id;

@@ -20,26 +20,29 @@ CREATE FUNCTION logbook.iso(p_at timestamptz) RETURNS text
 REVOKE ALL ON FUNCTION logbook.iso(timestamptz) FROM PUBLIC;
 
 -- Writes an audit about a row of the outbox. p_fields stand at the top of its JSON, p_extra in `extra`;
--- nulls are left out of both.
+-- nulls are left out of both. Of an erased row, its key has space and hash.
 CREATE FUNCTION logbook.write_outbox_audit(p_message consign.message, p_source text, p_operation text, p_action text, p_reason text,
                                            p_status text, p_correlation_id text, p_fields jsonb, p_extra jsonb) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_space   text := p_message.payload->>'target_space';
+    v_space   text := coalesce(p_message.payload->>'target_space', substring(p_message.key FROM '^(.*)#[0-9a-f]{64}(?:#[0-9]+)?$'));
+    v_sha     text := coalesce(p_message.payload->>'payload_sha', substring(p_message.key FROM '#([0-9a-f]{64})(?:#[0-9]+)?$'));
+    v_backend jsonb := CASE WHEN p_message.payload = 'null' THEN to_jsonb((SELECT o.backend FROM logbook.outbox_memory o WHERE o.outbox_id = p_message.id))
+                            ELSE p_message.headers->'backend' END;
     v_actor   text := coalesce(p_message.headers->>'actor_user_id', logbook.private_owner(v_space));
-    v_fields  jsonb := jsonb_strip_nulls(jsonb_build_object('backend', p_message.headers->'backend') || p_fields);
+    v_fields  jsonb := jsonb_strip_nulls(jsonb_build_object('backend', v_backend) || p_fields);
     v_extra   jsonb := jsonb_strip_nulls(p_extra) || jsonb_build_object('correlation_id', p_correlation_id);
     v_summary jsonb := '{"count": 0, "has_strong": false, "uris": []}';
 BEGIN
-    RETURN governance.insert_write_audit(v_actor, v_space, p_action, p_reason, p_message.payload->>'payload_sha', v_fields
+    RETURN governance.insert_write_audit(v_actor, v_space, p_action, p_reason, v_sha, v_fields
         || jsonb_strip_nulls(jsonb_build_object('worker_id', v_extra->'worker_id', 'attempt_id', v_extra->'attempt_id',
             'intended_action', v_extra->'intended_action', 'original_outbox_id', v_extra->'original_outbox_id'))
-        || jsonb_build_object('outbox_id', p_message.id, 'source', p_source, 'payload_sha', p_message.payload->'payload_sha',
+        || jsonb_build_object('outbox_id', p_message.id, 'source', p_source, 'payload_sha', v_sha,
             'correlation_id', p_correlation_id, 'evidence_summary', v_summary, 'extra', v_extra,
             'gateway_event', v_fields || jsonb_build_object('schema_version', '2.0', 'source', p_source, 'operation', p_operation,
                 'correlation_id', p_correlation_id, 'actor_user_id', v_actor, 'requested_space', v_space, 'final_space', v_space,
-                'decision', jsonb_build_object('action', p_action, 'reason', p_reason), 'payload_sha', p_message.payload->'payload_sha',
+                'decision', jsonb_build_object('action', p_action, 'reason', p_reason), 'payload_sha', v_sha,
                 'payload_len', length(p_message.payload->>'payload_md'), 'evidence_summary', v_summary,
                 'trim', '{"was_trimmed": false, "why": null, "original_len": null}'::jsonb, 'refs', '[]'::jsonb,
                 'event_ts', logbook.iso(consign.clock()), 'outbox_id', p_message.id, 'extra', v_extra)),
@@ -200,6 +203,12 @@ BEGIN
     IF (v_field IN ('last_processed_id', 'last_processed_rev')) IS NOT TRUE OR v_repo IS NULL OR v_from IS NULL OR v_to IS NULL THEN
         RETURN NULL;
     END IF;
+    -- An erasure of what ended long ago.
+    IF TG_OP = 'UPDATE' THEN
+        IF OLD.status <> 'pending' THEN
+            RETURN NULL;
+        END IF;
+    END IF;
     IF v_from = 0 THEN
         INSERT INTO logbook.kv (namespace, key, value_json, updated_at)
             VALUES ('gateway.consume', 'scm_consume:' || v_repo, jsonb_build_object(v_field, v_to), consign.clock())
@@ -271,6 +280,68 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.depart_memories(text, bigint, bigint, int) FROM PUBLIC;
 SELECT consign.set_hook('memory', 'departed', 'logbook.depart_memories');
+
+-- The document of an audit without its error texts, which may quote a memory.
+CREATE FUNCTION governance.without_errors(p_document jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    c_errors CONSTANT text[] := '{last_error,error_message}';
+BEGIN
+    IF jsonb_typeof(p_document->'extra') = 'object' THEN
+        p_document := jsonb_set(p_document, '{extra}', (p_document->'extra') - c_errors);
+    END IF;
+    IF jsonb_typeof(p_document->'gateway_event'->'extra') = 'object' THEN
+        p_document := jsonb_set(p_document, '{gateway_event,extra}', (p_document->'gateway_event'->'extra') - c_errors);
+    END IF;
+    RETURN p_document;
+END $$;
+REVOKE ALL ON FUNCTION governance.without_errors(jsonb) FROM PUBLIC;
+
+-- Whether a change of an audit is what an erasure does: it removes error texts, and nothing else, and the audit is about a memory that
+-- was erased, or of a request about its text that has no row.
+CREATE FUNCTION logbook.is_erasing(p_old governance.write_audit, p_new governance.write_audit) RETURNS boolean
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    -- outbox_id is made from the document, after the triggers.
+    SELECT p_new.evidence_refs_json = governance.without_errors(p_old.evidence_refs_json)
+        AND to_jsonb(p_new) - '{evidence_refs_json,outbox_id}'::text[] = to_jsonb(p_old) - '{evidence_refs_json,outbox_id}'::text[]
+        AND (EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = p_old.outbox_id)
+             OR p_old.outbox_id IS NULL
+                 AND EXISTS (SELECT FROM logbook.memory_rows(p_old.target_space, p_old.payload_sha) r
+                                 JOIN consign.erasure e ON e.message_id = r.message_id)) $$;
+REVOKE ALL ON FUNCTION logbook.is_erasing(governance.write_audit, governance.write_audit) FROM PUBLIC;
+
+-- Removes the error texts of audits, which may quote the memory: of those about rows that are erased, and of those of requests about
+-- the same text that have no row.
+CREATE FUNCTION logbook.erase_memories(p_queue text, p_ids bigint[], p_at timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+    AS $$
+DECLARE
+    v_audits CONSTANT bigint[] := ARRAY(
+        SELECT w.audit_id FROM governance.write_audit w WHERE w.outbox_id = ANY (p_ids)
+        UNION ALL
+        SELECT w.audit_id
+            FROM consign.message m JOIN governance.write_audit w
+                ON w.payload_sha = m.payload->>'payload_sha' AND w.target_space = m.payload->>'target_space'
+            WHERE m.id = ANY (p_ids) AND m.id BETWEEN consign.least_id(p_ids) AND consign.greatest_id(p_ids) AND w.outbox_id IS NULL);
+BEGIN
+    -- In one order, or two erasures could wait for each other.
+    PERFORM FROM governance.write_audit a WHERE a.audit_id = ANY (v_audits) ORDER BY a.audit_id FOR NO KEY UPDATE;
+    UPDATE governance.write_audit a SET evidence_refs_json = governance.without_errors(a.evidence_refs_json)
+        WHERE a.audit_id = ANY (v_audits) AND governance.without_errors(a.evidence_refs_json) <> a.evidence_refs_json
+            -- It may have got another row since it was read.
+            AND (a.outbox_id = ANY (p_ids) OR a.outbox_id IS NULL);
+END $$;
+REVOKE ALL ON FUNCTION logbook.erase_memories(text, bigint[], timestamptz) FROM PUBLIC;
+SELECT consign.set_hook('memory', 'erased', 'logbook.erase_memories');
+
+-- What deduplication, the outbox and a missing audit need of results: identifiers.
+CREATE FUNCTION logbook.kept_of_memories(p_queue text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    RETURN '{memory_id,backend,stored_again,original_outbox_id}'::text[];
+REVOKE ALL ON FUNCTION logbook.kept_of_memories(text) FROM PUBLIC;
+SELECT consign.set_hook('memory', 'keeps', 'logbook.kept_of_memories');
 
 -- Rows of the outbox have left below this number; NULL: none has.
 CREATE FUNCTION logbook.left_below() RETURNS bigint

@@ -61,7 +61,7 @@ SELECT 'memory_unfit', count(*) || ' message(s) of the queue memory are not a me
        'hold them with `consign hold`, find out what bypassed consign.enqueue, and enqueue their texts again',
        (array_agg(m.id ORDER BY m.id))[: 20]
     FROM consign.message m
-    WHERE m.queue = 'memory' AND (regexp_replace(m.key, '(#[0-9a-f]{64})#([2-9]|[1-9][0-9]{1,8})$', '\1')
+    WHERE m.queue = 'memory' AND NOT EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = m.id) AND (regexp_replace(m.key, '(#[0-9a-f]{64})#([2-9]|[1-9][0-9]{1,8})$', '\1')
             = (m.payload->>'target_space') || '#' || encode(sha256(convert_to(m.payload->>'payload_md', 'UTF8')), 'hex')
         AND m.payload->>'payload_sha' = encode(sha256(convert_to(m.payload->>'payload_md', 'UTF8')), 'hex')) IS NOT TRUE
     HAVING count(*) > 0
@@ -76,7 +76,7 @@ SELECT 'memory_misdirected', count(*) || ' memories wait for ' || w.backend || '
 UNION ALL
 SELECT 'memory_guard_off', 'the hook `' || wanted.event || '` of queue memory is missing',
        'as owner: apply the lines with consign.set_hook of `consign migrate print` again', '{}'::bigint[]
-    FROM unnest(ARRAY['check', 'settled', 'expired', 'moved', 'late', 'needed', 'departed']) AS wanted (event)
+    FROM unnest(ARRAY['check', 'settled', 'expired', 'moved', 'late', 'needed', 'departed', 'erased', 'keeps']) AS wanted (event)
     WHERE NOT EXISTS (SELECT FROM consign.queue q WHERE q.name = 'memory' AND q.hooks ? wanted.event)
 UNION ALL
 SELECT 'memory_guard_off', 'the trigger ' || guard.name || ' on ' || guard.place || ' is missing or off',

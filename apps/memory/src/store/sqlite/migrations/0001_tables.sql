@@ -181,13 +181,29 @@ WHERE status = 'success' AND payload_sha IS NOT NULL
 CREATE INDEX write_audit_pending_since ON write_audit (created_at) WHERE status = 'pending';
 CREATE UNIQUE INDEX write_audit_pending ON write_audit (correlation_id) WHERE status = 'pending';
 
--- An audit ends once; what it is about never changes. REPLACE would remove the row in its way
--- without firing a trigger, so it is rejected.
+-- An audit ends once; what it is about never changes. Only an erasure of its memory removes its error
+-- texts, see memory_erase.sql. REPLACE would remove the row in its way without firing a trigger, so it is
+-- rejected.
 CREATE TRIGGER write_audit_update BEFORE UPDATE ON write_audit
-WHEN OLD.status <> 'pending' OR NEW.status = 'pending' OR NEW.audit_id IS NOT OLD.audit_id
-     OR NEW.created_at IS NOT OLD.created_at OR NEW.correlation_id IS NOT OLD.correlation_id
-     OR NEW.actor_user_id IS NOT OLD.actor_user_id OR NEW.target_space IS NOT OLD.target_space
-     OR NEW.payload_sha IS NOT OLD.payload_sha
+WHEN (OLD.status <> 'pending' OR NEW.status = 'pending' OR NEW.audit_id IS NOT OLD.audit_id
+      OR NEW.created_at IS NOT OLD.created_at OR NEW.correlation_id IS NOT OLD.correlation_id
+      OR NEW.actor_user_id IS NOT OLD.actor_user_id OR NEW.target_space IS NOT OLD.target_space
+      OR NEW.payload_sha IS NOT OLD.payload_sha)
+ AND NOT (NEW.evidence_refs_json = json_remove(OLD.evidence_refs_json,
+              '$.extra.last_error', '$.extra.error_message',
+              '$.gateway_event.extra.last_error', '$.gateway_event.extra.error_message')
+          AND (NEW.audit_id, NEW.created_at, NEW.updated_at, NEW.actor_user_id, NEW.target_space)
+              IS (OLD.audit_id, OLD.created_at, OLD.updated_at, OLD.actor_user_id, OLD.target_space)
+          AND (NEW.action, NEW.reason, NEW.payload_sha, NEW.correlation_id, NEW.status)
+              IS (OLD.action, OLD.reason, OLD.payload_sha, OLD.correlation_id, OLD.status)
+          AND (EXISTS (SELECT 1 FROM erasure WHERE message_id = OLD.outbox_id)
+               -- Of a request about the text that has no row.
+               OR OLD.outbox_id IS NULL AND EXISTS (
+                   SELECT 1 FROM memory_message AS m
+                   WHERE m.key >= OLD.target_space || '#' || OLD.payload_sha
+                     AND m.key < OLD.target_space || '#' || OLD.payload_sha || '$'
+                     AND m.target_space = OLD.target_space AND m.payload_sha = OLD.payload_sha
+                     AND EXISTS (SELECT 1 FROM erasure WHERE message_id = m.id))))
 BEGIN SELECT raise(ABORT, 'write_audit: only a pending audit changes, and only to its end'); END;
 CREATE TRIGGER write_audit_delete BEFORE DELETE ON write_audit
 BEGIN SELECT raise(ABORT, 'write_audit: nothing recorded is ever removed'); END;
@@ -226,7 +242,7 @@ BEGIN
     SET value_json = excluded.value_json, updated_at = excluded.updated_at;
 END;
 CREATE TRIGGER consume_ended AFTER UPDATE ON write_audit
-WHEN NEW.status IN ('success', 'redirected') AND json_type(NEW.evidence_refs_json, '$.consume') = 'object'
+WHEN OLD.status = 'pending' AND NEW.status IN ('success', 'redirected') AND json_type(NEW.evidence_refs_json, '$.consume') = 'object'
 BEGIN
     INSERT INTO kv (namespace, key, value_json, updated_at)
     SELECT 'gateway.consume', key, value_json, at FROM consume_step WHERE audit_id = NEW.audit_id
@@ -272,6 +288,23 @@ CREATE TABLE memory_lease (
     claimed_for INTEGER NOT NULL
 ) STRICT;
 
+-- Memories by their messages. An erased one has neither payload nor headers: its key has space and hash, its last audit the backend.
+CREATE VIEW memory_message AS
+SELECT m.id, m.key, m.created_at, m.payload, m.headers,
+       coalesce(m.payload ->> '$.target_space', substr(m.name, 1, length(m.name) - 65)) AS target_space,
+       coalesce(m.payload ->> '$.payload_sha', substr(m.name, -64)) AS payload_sha,
+       coalesce(m.headers ->> '$.backend', CASE WHEN m.payload = 'null' THEN
+           (SELECT evidence_refs_json ->> '$.backend' FROM write_audit
+            WHERE outbox_id = m.id AND (reason GLOB 'outbox_flush_success*' OR reason GLOB 'outbox_flush_dedup_hit*'
+                                        OR reason GLOB 'outbox_flush_dead*')
+            ORDER BY audit_id DESC LIMIT 1) END) AS backend,
+       CASE WHEN m.payload = 'null' THEN (SELECT at FROM erasure WHERE message_id = m.id) END AS erased_at
+FROM (SELECT *,
+             -- The key without its number.
+             CASE WHEN substr(key, -64) NOT GLOB '*[^0-9a-f]*' THEN key
+                  ELSE substr(key, 1, length(rtrim(key, '0123456789')) - 1) END AS name
+      FROM message WHERE queue = 'memory') AS m;
+
 -- The outbox as in the protocol, read only. `next_attempt_at` of what is not waiting is when
 -- it was last due. Retries from before a requeue do not count: an attempt that was not repeated and
 -- is not the last one is the end of an earlier life.
@@ -294,13 +327,12 @@ WITH place (id, name, due_at, owner, locked_at, moved_at, code) AS (
     SELECT message_id, 'dead', NULL, NULL, NULL, at, code FROM dead WHERE queue = 'memory'
 ),
 known AS (
-    SELECT m.id, m.created_at, m.headers, m.payload, p.due_at, p.owner, p.locked_at, p.code,
+    SELECT m.*, p.due_at, p.owner, p.locked_at, p.code,
            max(coalesce(p.moved_at, 0), coalesce(p.locked_at, 0)) AS moved_at,
            CASE WHEN p.name IS NULL THEN 'sent' WHEN p.name = 'dead' THEN 'dead' ELSE 'pending' END
                AS status,
            (SELECT max(attempt_no) FROM attempt WHERE message_id = m.id) AS attempt_no
-    FROM message AS m LEFT JOIN place AS p ON p.id = m.id
-    WHERE m.queue = 'memory'
+    FROM memory_message AS m LEFT JOIN place AS p ON p.id = m.id
 ),
 row_state AS (
     SELECT k.*,
@@ -314,9 +346,9 @@ row_state AS (
 )
 SELECT t.id AS outbox_id,
        CAST(t.headers ->> '$.item_id' AS INTEGER) AS item_id,
-       t.payload ->> '$.target_space' AS target_space,
-       t.payload ->> '$.payload_md' AS payload_md,
-       t.payload ->> '$.payload_sha' AS payload_sha,
+       t.target_space,
+       CASE WHEN t.erased_at IS NULL THEN t.payload ->> '$.payload_md' ELSE '[erased]' END AS payload_md,
+       t.payload_sha,
        t.status,
        (SELECT count(*) FROM attempt
         WHERE message_id = t.id AND attempt_no > t.ended_no AND next_due_at IS NOT NULL
@@ -333,7 +365,7 @@ SELECT t.id AS outbox_id,
                            ORDER BY attempt_no DESC LIMIT 1),
                           t.headers ->> '$.last_error', t.code) END AS last_error,
        t.result ->> '$.memory_id' AS memory_id,
-       coalesce(t.result ->> '$.backend', t.headers ->> '$.backend') AS backend,
+       coalesce(t.result ->> '$.backend', t.backend) AS backend,
        t.headers ->> '$.correlation_id' AS correlation_id,
        t.created_at,
        max(t.created_at, t.moved_at,
@@ -341,5 +373,6 @@ SELECT t.id AS outbox_id,
                      WHERE message_id = t.id AND attempt_no = t.attempt_no), 0),
            coalesce((SELECT max(at) FROM audit
                      WHERE message_id = t.id AND action IN ('requeue', 'hold', 'unhold')), 0))
-           AS updated_at
+           AS updated_at,
+       t.erased_at
 FROM row_state AS t;

@@ -2,11 +2,10 @@
 -- `failures` are the attempts that failed since the last requeue, up to this one; an attempt before
 -- it that was not retried ended before a requeue.
 SELECT m.id, wanted.value ->> 1 AS attempt_no,
-       m.payload ->> '$.target_space' AS target_space,
-       m.payload ->> '$.payload_sha' AS payload_sha,
+       m.target_space, m.payload_sha,
        length(m.payload ->> '$.payload_md') AS payload_len,
        m.headers ->> '$.actor_user_id' AS actor_user_id,
-       m.headers ->> '$.backend' AS backend,
+       m.backend,
        (SELECT count(*) FROM attempt
         WHERE message_id = m.id AND attempt_no <= wanted.value ->> 1
           AND attempt_no > coalesce((SELECT max(attempt_no) FROM attempt
@@ -14,6 +13,5 @@ SELECT m.id, wanted.value ->> 1 AS attempt_no,
                                        AND next_due_at IS NULL), 0)
           AND outcome IN ('retry', 'uncertain') AND next_due_at IS NOT NULL
           AND coalesce(code, '') NOT IN ('lease_expired', 'misdirected')) AS failures
-FROM json_each(?1) AS wanted CROSS JOIN message AS m ON m.id = wanted.value ->> 0
-WHERE m.queue = 'memory'
+FROM json_each(?1) AS wanted CROSS JOIN memory_message AS m ON m.id = wanted.value ->> 0
 ORDER BY wanted.key

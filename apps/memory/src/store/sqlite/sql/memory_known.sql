@@ -1,10 +1,10 @@
 -- The last stored memory: the last audit with its id, else the last audit of a row that was sent without
 -- one (uses write_audit_memory), else the row that was sent without an audit (uses message_key and
 -- attempt's key). ?1 key, ?2 space, ?3 payload_sha, ?4 backend, or null for any.
-WITH own (n, id, headers) AS (
-    SELECT CASE key WHEN ?1 THEN 1 ELSE CAST(substr(key, length(?1) + 2) AS INTEGER) END, id, headers
-    FROM message
-    WHERE queue = 'memory' AND key >= ?1 AND key < ?1 || '$'
+WITH own (n, id, backend) AS (
+    SELECT CASE key WHEN ?1 THEN 1 ELSE CAST(substr(key, length(?1) + 2) AS INTEGER) END, id, backend
+    FROM memory_message
+    WHERE key >= ?1 AND key < ?1 || '$'
       AND (key = ?1 OR substr(key, length(?1) + 2) NOT GLOB '*[^0-9]*')
 )
 SELECT outbox_id, memory_id FROM (
@@ -24,6 +24,6 @@ SELECT outbox_id, memory_id FROM (
     FROM own JOIN attempt AS a ON a.message_id = own.id AND a.outcome = 'delivered'
     WHERE ?4 IS NULL
        OR coalesce(CASE WHEN json_valid(a.result) THEN a.result ->> '$.backend' END,
-                   own.headers ->> '$.backend', ?4) = ?4
+                   own.backend, ?4) = ?4
 )
 ORDER BY place, nth LIMIT 1

@@ -2,10 +2,10 @@
 -- there. Uses message_key, attempt's key and write_audit_memory. ?1 key, ?2 backend, or null for any,
 -- ?3 space, ?4 payload_sha.
 SELECT EXISTS (
-    SELECT 1 FROM message AS m
-    WHERE m.queue = 'memory' AND m.key >= ?1 AND m.key < ?1 || '$'
+    SELECT 1 FROM memory_message AS m
+    WHERE m.key >= ?1 AND m.key < ?1 || '$'
       AND (m.key = ?1 OR substr(m.key, length(?1) + 2) NOT GLOB '*[^0-9]*')
-      AND coalesce(m.headers ->> '$.backend' = ?2, 1)
+      AND coalesce(m.backend = ?2, 1)
       AND NOT EXISTS (SELECT 1 FROM attempt WHERE message_id = m.id AND outcome = 'delivered'))
     OR EXISTS (
     SELECT 1 FROM write_audit AS w
