@@ -76,6 +76,8 @@ const ENGINE: &[MetricAlias] = &[
 /// What a name has besides what was recorded under it.
 #[derive(Default)]
 struct ExtraLabels {
+    /// The first name that it is an alias of.
+    from: &'static str,
     kind: String,
     samples: String,
 }
@@ -105,7 +107,14 @@ pub fn with_aliases(rendered: &str, of_apps: &[MetricAlias]) -> String {
         }
     }
     for (name, more) in added {
-        text.push_str(&format!("# TYPE {name} {}\n{}", more.kind, more.samples));
+        let ExtraLabels {
+            from,
+            kind,
+            samples,
+        } = more;
+        text.push_str(&format!(
+            "# HELP {name} Made from {from}.\n# TYPE {name} {kind}\n{samples}"
+        ));
     }
     text
 }
@@ -119,6 +128,9 @@ fn collect(
     for block in blocks(rendered).filter(|block| block.name == alias.from) {
         let more = added.entry(alias.to).or_default();
         more.kind = block.kind.to_owned();
+        if more.from.is_empty() {
+            more.from = alias.from;
+        }
         for line in block.text.lines() {
             let Some(labels) = line.strip_prefix(alias.from) else {
                 continue;
@@ -213,12 +225,16 @@ mod tests {
         let added = text.strip_prefix(rendered).unwrap();
         assert_eq!(
             added,
-            "# TYPE outbox_aborted_total counter\n\
+            "# HELP outbox_aborted_total Made from consign_attempts_total.\n\
+             # TYPE outbox_aborted_total counter\n\
              outbox_aborted_total{queue=\"a-b\",outcome=\"dead\"} 1\n\
+             # HELP outbox_failed_total Made from consign_attempts_total.\n\
              # TYPE outbox_failed_total counter\n\
+             # HELP outbox_processed_total Made from consign_attempts_total.\n\
              # TYPE outbox_processed_total counter\n\
              outbox_processed_total{queue=\"a-b\",outcome=\"delivered\"} 3\n\
              outbox_processed_total{queue=\"a-b\",outcome=\"dead\"} 1\n\
+             # HELP outbox_sent_total Made from consign_attempts_total.\n\
              # TYPE outbox_sent_total counter\n\
              outbox_sent_total{queue=\"a-b\",outcome=\"delivered\"} 3\n"
         );

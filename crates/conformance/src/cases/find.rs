@@ -49,7 +49,10 @@ impl Outage {
         let acme = ("tenant", json!("acme"));
         let there = |n| NewMessage::new(other.clone(), json!(n));
         let batch = [
-            with(stage.message(0).with_key("invoice-1"), &[acme.clone()]),
+            with(
+                stage.message(0).with_key("invoice-1"),
+                std::slice::from_ref(&acme),
+            ),
             stage.message(1).with_key("invoice-2").with_group("north"),
             with(
                 stage.message(2).with_group("north"),

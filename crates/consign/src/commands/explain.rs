@@ -89,13 +89,11 @@ async fn workers(
     if !names.is_empty() {
         return Ok(names.join(", "));
     }
-    // Workers of other programs have no heartbeat.
-    if let Some(last) = &explanation.last_attempt {
-        let owner = &last.owner;
-        return Ok(format!(
-            "none of `consign serve` or `consign work` now; {owner} made the last attempt"
-        ));
-    }
+    // A worker of another program has no heartbeat.
+    let tried = explanation.last_attempt.as_ref();
+    let tried = tried.map_or(String::new(), |last| {
+        format!(" now; {} made the last attempt", last.owner)
+    });
     let config = context.config(Flags::new())?;
     let mut apps = config.registry().apps.iter();
     let is_of_an_app = apps.any(|app| app.queue(&config).is_some_and(|own| own.name == *queue));
@@ -107,7 +105,7 @@ async fn workers(
         _ => format!("give queue {queue} a sink in consign.toml and run `consign work`"),
     };
     Ok(format!(
-        "none of `consign serve` or `consign work`; {remedy}"
+        "none of `consign serve` or `consign work`{tried}; {remedy}"
     ))
 }
 

@@ -63,7 +63,7 @@ async fn explain_names_the_last_attempt_and_who_works_on_the_queue() {
     assert!(told.starts_with("Ready and due again since"), "{told}");
     for words in [
         "attempt 1 by ",
-        "ended in retry (http_503)",
+        "ended in retry (http_503: the sink said http_503)",
         "last      attempt 1: retry, http_503",
         "give queue default a sink in consign.toml",
     ] {

@@ -11,6 +11,8 @@ on_stores!(
     a_list_of_an_unknown_queue_is_refused,
     pages_follow_each_other_to_the_end,
     lists_can_be_narrowed,
+    messages_are_found_by_time_group_key_and_header,
+    the_dead_are_grouped_by_cause,
     the_dead_can_be_listed_and_requeued,
     what_is_not_dead_is_not_requeued,
     messages_are_held_and_unheld,
@@ -111,6 +113,63 @@ async fn lists_can_be_narrowed(bench: Bench) {
     }
 }
 
+async fn messages_are_found_by_time_group_key_and_header(bench: Bench) {
+    let body =
+        json!({"payload": 1, "key": "invoice-1", "group": "north", "headers": {"tenant": "a=b"}});
+    let sent = bench.post("/v1/queues/mail/messages", body).await;
+    sent.is(201);
+    bench.enqueue("default", json!(2)).await;
+    let found = async |query: &str| {
+        let answer = bench.get(&format!("/v1/messages?{query}")).await;
+        answer.is(200);
+        let messages = answer.json["messages"].as_array().unwrap();
+        messages
+            .iter()
+            .map(|it| it["id"].clone())
+            .collect::<Vec<_>>()
+    };
+    let id = || vec![sent.json["id"].clone()];
+    assert_eq!(found("key_prefix=invoice-").await, id());
+    assert_eq!(found("key_prefix=voice-").await.len(), 0);
+    assert_eq!(found("group=north&queue=mail").await, id());
+    assert_eq!(found("header=tenant=a%3Db").await, id());
+    assert_eq!(found("header=tenant=a").await.len(), 0);
+    assert_eq!(found("since=2020-01-01T00:00:00Z").await.len(), 2);
+    assert_eq!(found("until=2020-01-01T00:00:00Z").await.len(), 0);
+    for query in ["since=2h", "header=tenant", "until=tomorrow"] {
+        let answer = bench.get(&format!("/v1/messages?{query}")).await;
+        answer.is_problem(400, "bad_query");
+    }
+}
+
+async fn the_dead_are_grouped_by_cause(bench: Bench) {
+    let none = bench.get("/v1/dead/causes").await;
+    assert_eq!(none.json, json!({"causes": [], "is_whole": true}));
+    bench.bury("default", "http_410").await;
+    bench.bury("mail", "http_500").await;
+    let newest = bench.bury("mail", "http_500").await;
+    let all = bench.get("/v1/dead/causes").await;
+    all.is(200);
+    let first = &all.json["causes"][0];
+    for (name, value) in [
+        ("queue", json!("mail")),
+        ("code", json!("http_500")),
+        ("messages", json!(2)),
+        ("attempts_min", json!(1)),
+        ("attempts_max", json!(1)),
+        ("example", json!(newest)),
+        ("detail", json!("no use")),
+        ("destination", json!(null)),
+    ] {
+        assert_eq!(first[name], value, "{name}: {first}");
+    }
+    assert!(first["first_at"].is_string() && first["last_at"].is_string());
+    let one = bench.get("/v1/dead/causes?queue=default").await;
+    assert_eq!(one.json["causes"].as_array().unwrap().len(), 1);
+    let answer = bench.get("/v1/dead/causes?queue=defualt").await;
+    answer.is_problem(404, "unknown_queue");
+}
+
 async fn the_dead_can_be_listed_and_requeued(bench: Bench) {
     let id = bench.bury("default", "http_410").await;
     bench.bury("mail", "http_500").await;
@@ -129,7 +188,7 @@ async fn the_dead_can_be_listed_and_requeued(bench: Bench) {
     let story = bench.get(&format!("/v1/messages/{id}")).await;
     assert_eq!(story.json["state"]["state"], "ready");
     let explanation = story.json["explanation"].as_str().unwrap();
-    let last = "attempt 1 by w1 ended in dead (http_410) at ";
+    let last = "attempt 1 by w1 ended in dead (http_410: no use) at ";
     assert!(explanation.contains(last), "{explanation}");
 }
 

@@ -103,7 +103,7 @@ async fn a_dead_message_is_explained_and_requeued_with_a_reason(bench: Bench) {
         .await;
     done.leads_to(&format!("{path}?done=requeue"));
     let page = fixture.get(&mut olga, done.header("location")).await;
-    page.says(200, "attempt 1 by w1 ended in dead (no_use)");
+    page.says(200, "attempt 1 by w1 ended in dead (no_use: no use)");
     page.says(200, "Requeued")
         .says(200, "sink fixed")
         .says(200, "by olga");
