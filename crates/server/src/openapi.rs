@@ -26,7 +26,7 @@ use crate::{
         queues, redrives, schedules,
     },
     state::AppState,
-    wire::{schedules::SchedulePreview, shapes},
+    wire::shapes,
 };
 
 /// What any guarded route may answer with.
@@ -93,7 +93,7 @@ const JSON: &str = "application/json";
         schedules::resume, schedules::run,
         audit::list,
     ),
-    components(schemas(shapes::Problem, SchedulePreview)),
+    components(schemas(shapes::Problem)),
     tags(
         (name = "enqueue", description = "For producers"),
         (name = "messages", description = "Where messages are, and why"),

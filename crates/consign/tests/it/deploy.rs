@@ -48,6 +48,7 @@ fn emitted() -> BTreeSet<String> {
     let sources = [
         "crates/worker/src/metrics.rs",
         "crates/retention/src/metrics.rs",
+        "crates/schedule/src/metrics.rs",
         "crates/server/src/metrics.rs",
         "apps/orders/src/metrics.rs",
         "apps/payments/src/metrics.rs",

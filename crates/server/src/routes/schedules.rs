@@ -1,10 +1,6 @@
 //! Schedules: messages that are enqueued again and again.
 
-use axum::{
-    Extension, Json as Answer,
-    extract::State,
-    response::{IntoResponse, Response},
-};
+use axum::{Extension, Json as Answer, extract::State};
 use consign_kernel::{Schedule, ScheduleName};
 
 use crate::{
@@ -14,7 +10,7 @@ use crate::{
     state::AppState,
     wire::{
         operate::{ReasonBody, by},
-        schedules::{PutScheduleBody, ScheduleList, ScheduleParams, SchedulePreview},
+        schedules::{PutScheduleBody, ScheduleList, ScheduleParams},
         shapes,
     },
 };
@@ -59,13 +55,12 @@ pub(crate) async fn show(
 
 /// Create a schedule, or change one
 ///
-/// A schedule that keeps its expression and time zone keeps its next tick too. With `dry_run` nothing is
-/// changed: the answer has the next ticks.
+/// A schedule that keeps its expression and time zone keeps its next tick too.
 #[utoipa::path(
     put, path = "/v1/schedules/{name}", operation_id = "put_schedule", tag = "schedules",
     params(("name" = String, Path, description = "The schedule")),
     request_body = PutScheduleBody,
-    responses((status = 200, description = "The current schedule; with `dry_run` its next ticks", body = shapes::Schedule)),
+    responses((status = 200, description = "The current schedule", body = shapes::Schedule)),
 )]
 pub(crate) async fn put(
     State(state): State<AppState>,
@@ -73,18 +68,11 @@ pub(crate) async fn put(
     Extension(caller): Extension<Caller>,
     InPath(name): InPath<ScheduleName>,
     Json(body): Json<PutScheduleBody>,
-) -> Result<Response, Problem> {
-    let dry_run = body.dry_run;
+) -> Result<Answer<Schedule>, Problem> {
     let (plan, reason) = body.into_plan(shared.options.body_max_bytes)?;
-    if dry_run {
-        plan.validate()?;
-        let now = state.store.upcoming(None, 1).await?.now;
-        let ticks = consign_schedule::preview(&plan.cron, &plan.time_zone, now)?;
-        return Ok(Answer(SchedulePreview { ticks }).into_response());
-    }
     let by = by(&caller, reason)?;
-    let schedule = consign_schedule::put(&*state.store, &name, &plan, &by).await?;
-    Ok(Answer(schedule).into_response())
+    let put = consign_schedule::put(&*state.store, &name, &plan, &by).await?;
+    Ok(Answer(put))
 }
 
 /// Remove a schedule; its messages stay

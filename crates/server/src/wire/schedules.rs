@@ -4,7 +4,6 @@ use consign_kernel::{
     MISSED_MAX, MissedPolicy, Payload, QueueName, Result, Schedule, ScheduleName, SchedulePlan,
     exact_headers,
 };
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use utoipa::{IntoParams, ToSchema};
@@ -48,12 +47,9 @@ pub(crate) struct PutScheduleBody {
     /// For `all`: how many of the last missed ticks get a message.
     #[serde(default = "missed_max")]
     missed_max: u32,
-    /// Only checks it, and returns its next ticks.
-    #[serde(default)]
-    pub(crate) dry_run: bool,
-    /// The reason, for the audit log. Not needed to look.
-    #[serde(default)]
-    pub(crate) reason: Option<String>,
+    /// The reason, for the audit log.
+    #[schema(required, value_type = String)]
+    reason: Option<String>,
 }
 
 impl PutScheduleBody {
@@ -72,13 +68,6 @@ impl PutScheduleBody {
         };
         Ok((plan, self.reason))
     }
-}
-
-/// The next ticks of an expression.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct SchedulePreview {
-    /// The next five.
-    pub(crate) ticks: Vec<Timestamp>,
 }
 
 /// Which schedules.

@@ -72,7 +72,7 @@ const VALUES: [&str; 28] = [
     ";;,,==",
     "\"",
 ];
-const PATHS: [&str; 26] = [
+const PATHS: [&str; 28] = [
     "/",
     "/v1/messages",
     "/v1/messages/1",
