@@ -286,7 +286,7 @@ BEGIN
             -- Locks the table until the transaction ends: no message that has one of the keys leaves between the reading of the
             -- key and that of the message's state, which would be answered as delivered although it died.
             PERFORM FROM consign.message WHERE false;
-            SELECT array_agg(coalesce(t.message_id, m.id) ORDER BY m.ord), 
+            SELECT array_agg(coalesce(t.message_id, m.id) ORDER BY m.ord),
                    array_agg(CASE WHEN t.discarded THEN 'discarded' WHEN t.died THEN 'dead' ELSE 'delivered' END ORDER BY m.ord),
                    bool_and(m.key IS NULL OR t.message_id IS NOT NULL),
                    min(m.ord) FILTER (WHERE t.message_id <> m.id AND (t.digest <> consign.digest(m.payload) OR t."group" IS DISTINCT FROM m."group"))

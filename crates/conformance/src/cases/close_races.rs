@@ -203,9 +203,10 @@ pub(crate) async fn a_skip_races_settles_and_enqueues(harness: &dyn Harness) {
                     continue;
                 };
                 let id = ids(&lease)[0];
-                let outcome = match id.0 % 3 == n {
-                    true => Outcome::Dead,
-                    false => Outcome::Delivered,
+                let outcome = if id.0 % 3 == n {
+                    Outcome::Dead
+                } else {
+                    Outcome::Delivered
                 };
                 let answer = store.settle(lease.token, &[Report::new(id, outcome)]).await;
                 assert!(matches!(answer, Ok(SettleAnswer::Settled(_))), "{answer:?}");

@@ -82,6 +82,12 @@ pub(crate) enum State {
     },
     /// Done.
     Delivered { at: Timestamp },
+    /// Closed by an operator without delivery.
+    Discarded {
+        at: Timestamp,
+        actor: String,
+        reason: String,
+    },
 }
 
 /// A message in a list.

@@ -347,8 +347,8 @@ async fn findings(bench: &SqliteFixture, statements: &'static str) -> Vec<String
 #[tokio::test]
 async fn a_former_key_of_a_message_that_exists_is_found() {
     for former in [
-        "INSERT INTO former_key VALUES ('default', 'other', 1, 0, 0, zeroblob(32), NULL)",
-        "INSERT INTO former_key VALUES ('default', 'k', 99, 0, 0, zeroblob(32), NULL)",
+        "INSERT INTO former_key VALUES ('default', 'other', 1, 0, 0, 0, zeroblob(32), NULL)",
+        "INSERT INTO former_key VALUES ('default', 'k', 99, 0, 0, 0, zeroblob(32), NULL)",
     ] {
         let bench = fixture().await;
         let keyed = messages(1).remove(0).with_key("k");

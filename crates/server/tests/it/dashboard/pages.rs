@@ -222,7 +222,10 @@ async fn history_shows_what_is_kept_and_what_keeps_it(bench: Bench) {
     )
     .says(200, "<td data-label=\"Messages\" class=\"n\">4</td>")
     .says(200, "<td data-label=\"Per day\" class=\"n\">36</td>")
-    .says(200, "4 enqueued, 0 delivered, 1 dead, 0 erased")
+    .says(
+        200,
+        "4 enqueued, 0 delivered, 1 dead, 0 discarded, 0 erased",
+    )
     .says(200, "<td data-label=\"Keeps\">for ever</td>")
     .says(200, "The maintenance ends with no_archive");
 }
