@@ -97,7 +97,10 @@ mod tests {
         assert_eq!(bounds(None, None).room(5), None);
         assert_eq!(bounds(Some(7), None).room(5), Some(by_size(2)));
         assert_eq!(bounds(Some(7), None).room(9), Some(by_size(0)));
-        assert_eq!(bounds(Some(7), Some(folder.path())).room(5), Some(by_size(2)));
+        assert_eq!(
+            bounds(Some(7), Some(folder.path())).room(5),
+            Some(by_size(2))
+        );
         let by_disk = bounds(Some(u64::MAX), Some(folder.path())).room(0).unwrap();
         assert_eq!(by_disk.bound, Bound::Disk);
     }

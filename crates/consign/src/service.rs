@@ -3,6 +3,7 @@
 //! It starts in an order that lets every mistake be found before anything is touched, waits for a
 //! database that is not there yet, and ends by finishing what is under way.
 
+mod alerts;
 mod banner;
 mod drain;
 mod files;
@@ -272,7 +273,12 @@ impl Service {
         let sampled = apps.iter().map(|(_, app)| Arc::clone(app)).collect();
         let sampler = Sampler::new(database.clone(), sampled, every, growth, telemetry.upkeep());
         let redrives = redrives::run(Arc::clone(&database.store), state.clone());
-        let mut helpers = vec![tokio::spawn(sampler.run()), tokio::spawn(redrives)];
+        let alerts = alerts::run(Arc::clone(&database.store));
+        let mut helpers = vec![
+            tokio::spawn(sampler.run()),
+            tokio::spawn(redrives),
+            tokio::spawn(alerts),
+        ];
         if let Some(maintenance) = maintenance {
             let every = Duration::from_millis(self.settings.retention.interval_ms);
             helpers.push(tokio::spawn(retention::run(maintenance, every)));

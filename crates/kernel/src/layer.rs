@@ -5,14 +5,14 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use crate::{
-    Attempt, AuditEntry, BeginAnswer, Browse, By, Claim, Claims, Counts, Cursor, DatabaseSize,
-    DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erase, Erasure, ErasureResult,
-    ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat, LateResult, Lease,
-    LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage, Operate, Page, Process,
-    Produce, Progress, Queue, QueueHistory, QueueMinutes, QueueName, QueuePolicy, Queues, Read,
-    Receipt, Record, Redrive, RedriveId, RedrivePlan, Redrives, ReleaseAnswer, RenewAnswer, Report,
-    Resolution, Retain, Settle, SettleAnswer, Step, Store, Token, TokenPrefix, Totals, Watch,
-    error::Result,
+    AlertStep, Alerts, Attempt, AuditEntry, BeginAnswer, Browse, By, Claim, Claims, Counts, Cursor,
+    DatabaseSize, DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erase, Erasure,
+    ErasureResult, ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat,
+    LateResult, Lease, LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage,
+    Operate, Page, Process, Produce, Progress, Queue, QueueHistory, QueueMinutes, QueueName,
+    QueuePolicy, Queues, Read, Receipt, Record, Redrive, RedriveId, RedrivePlan, Redrives,
+    ReleaseAnswer, RenewAnswer, Report, Resolution, Retain, Settle, SettleAnswer, Step, Store,
+    Token, TokenPrefix, Totals, Watch, error::Result,
 };
 
 /// What happens around the operations of another store, named as in the traits.
@@ -103,6 +103,10 @@ pass_on! {
         first_dead(plan: &RedrivePlan, limit: u32) -> Vec<DeadLetter>;
         redrive(id: RedriveId) -> Option<Redrive>;
         redrives(limit: u32) -> Vec<Redrive>;
+    }
+    Alerts {
+        record_breaker_open(queue: &QueueName, code: Option<&str>) -> ();
+        step_alerts(limit: u32) -> AlertStep;
     }
     Erase {
         erase(target: &ErasureTarget, by: &By) -> Vec<ErasureResult>;

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod alert;
 mod attempt;
 mod decision;
 mod erasure;
@@ -28,6 +29,10 @@ mod state;
 mod store;
 mod suggest;
 
+pub use alert::{
+    ALERT_CODE_OTHER, ALERT_CODES_MAX, ALERT_HEADER, ALERT_MESSAGES_MAX, Alert, AlertReason,
+    AlertStep, LEASES_LOST_MIN, RefusedAlert, alert_code, alert_finding,
+};
 pub use attempt::{
     Attempt, AttemptOutcome, LastAttempt, Outcome, RecordedOutcome, Report, SettleAnswer,
 };
@@ -74,7 +79,8 @@ pub use state::{
     State, StateKind, Totals,
 };
 pub use store::{
-    Browse, Claims, Erase, Operate, Produce, Queues, Read, Redrives, Retain, Settle, Store, Watch,
+    Alerts, Browse, Claims, Erase, Operate, Produce, Queues, Read, Redrives, Retain, Settle, Store,
+    Watch,
 };
 pub use suggest::nearest;
 
@@ -83,7 +89,7 @@ pub use suggest::nearest;
 /// `dyn Store` and `S: Store` have their methods without it.
 pub mod prelude {
     pub use crate::store::{
-        Browse as _, Claims as _, Erase as _, Operate as _, Produce as _, Queues as _, Read as _,
-        Redrives as _, Retain as _, Settle as _, Store as _, Watch as _,
+        Alerts as _, Browse as _, Claims as _, Erase as _, Operate as _, Produce as _, Queues as _,
+        Read as _, Redrives as _, Retain as _, Settle as _, Store as _, Watch as _,
     };
 }

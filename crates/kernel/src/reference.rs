@@ -8,6 +8,7 @@
 //! in: `waiting`, a batch in `ready`, a lease, `held`, `dead`, or none of them with a delivered
 //! attempt. `check` proves that every message is in exactly one.
 
+mod alert;
 mod check;
 mod claim;
 mod enqueue;
@@ -42,7 +43,7 @@ use crate::{
     Fence, LateResult, Message, MessageId, OutcomeCounts, PassRecord, Process, Queue, QueueName,
     Redrive, RedriveId, Sample, StateKind, Token,
     error::{Error, Result},
-    plan::{Cutoffs, Entry, later},
+    plan::{AlertBoard, AlertEvent, Cutoffs, Entry, later},
     suggest::nearest,
 };
 
@@ -62,6 +63,9 @@ pub struct Reference {
     heads: BTreeMap<(QueueName, String), MessageId>,
     late: BTreeMap<(MessageId, Token), LateResult>,
     redrives: BTreeMap<RedriveId, RedriveRow>,
+    /// What happened since the last step of the alerts.
+    alert_events: Vec<AlertEvent>,
+    alerts: AlertBoard,
     maintenance: Option<MaintenanceRow>,
     /// All that were not given up; the last one may be under way.
     departures: BTreeMap<DepartureId, DepartureRow>,

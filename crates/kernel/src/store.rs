@@ -9,11 +9,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::{
-    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DatabaseSize, DeadLetter,
-    Departure, DepartureCause, DepartureId, EndedLease, Erasure, ErasureResult, ErasureTarget,
-    Expiry, Explanation, Filter, Finding, Growth, Heartbeat, LateResult, Lease, LeaseView, Message,
-    MessageId, MessageSummary, MoveResult, NewMessage, Page, Process, Progress, Queue,
-    QueueHistory, QueueMinutes, QueueName, QueuePolicy, Receipt, Record, Redrive, RedriveId,
+    AlertStep, Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DatabaseSize,
+    DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erasure, ErasureResult,
+    ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat, LateResult, Lease,
+    LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage, Page, Process, Progress,
+    Queue, QueueHistory, QueueMinutes, QueueName, QueuePolicy, Receipt, Record, Redrive, RedriveId,
     RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, SettleAnswer, Step, Token,
     TokenPrefix, Totals, error::Result,
 };
@@ -193,6 +193,25 @@ pub trait Redrives: Send + Sync {
 
     /// Redrives, newest first, at most `limit`, and at most 1,000.
     async fn redrives(&self, limit: u32) -> Result<Vec<Redrive>>;
+}
+
+/// Alerts: messages about a queue in the queue that its policy names (`alert_queue`).
+///
+/// What they are about is recorded where it happens, in the same transaction: a death, a lease that
+/// ends. Any process steps.
+#[async_trait]
+pub trait Alerts: Send + Sync {
+    /// Records that the circuit breaker of the queue's sink opened, and the code of the failure that opened
+    /// it. Nothing is recorded about a queue without alerts.
+    async fn record_breaker_open(&self, queue: &QueueName, code: Option<&str>) -> Result<()>;
+
+    /// Counts up to `limit` records of events (1 to 1,000), looks for queues older than their limit, and
+    /// enqueues the alerts that are due: at most one per queue, reason, code and interval, with the number
+    /// of events since the one before.
+    ///
+    /// Counting and enqueueing are one transaction, so nothing is lost or counted twice, however many
+    /// processes step. An alert that its queue does not take is kept, and holds up no other.
+    async fn step_alerts(&self, limit: u32) -> Result<AlertStep>;
 }
 
 /// Removing the content of messages, for personal data.
@@ -377,7 +396,18 @@ pub trait Watch: Send + Sync {
 
 /// Everything the engine needs of a database. A type that has the traits above is a `Store`.
 pub trait Store:
-    Queues + Produce + Claims + Settle + Operate + Redrives + Erase + Retain + Read + Browse + Watch
+    Queues
+    + Produce
+    + Claims
+    + Settle
+    + Operate
+    + Redrives
+    + Alerts
+    + Erase
+    + Retain
+    + Read
+    + Browse
+    + Watch
 {
 }
 
@@ -388,6 +418,7 @@ impl<
         + Settle
         + Operate
         + Redrives
+        + Alerts
         + Erase
         + Retain
         + Read

@@ -46,7 +46,8 @@ pub(crate) const ENGINE_MIGRATIONS: &[Migration] = migrations![ENGINE;
     (13, "retention", "../migrations/0013_retention.sql"),
     (14, "growth", "../migrations/0014_growth.sql"),
     (15, "erasure", "../migrations/0015_erasure.sql"),
-    (16, "roles", "../migrations/0016_roles.sql"),
+    (16, "alerts", "../migrations/0016_alerts.sql"),
+    (17, "roles", "../migrations/0017_roles.sql"),
 ];
 
 /// Every migration of the engine and of these components, in the order in which they are applied.

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 
 use consign_kernel::{
-    Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadLetter, Erasure, ErasureResult,
-    Expiry, Explanation, Fence, Finding, LastAttempt, LateResult, Lease, LeaseView, Message,
-    MessageId, MessageSummary, MoveResult, Page, Queue, QueueHistory, Receipt, RecordedOutcome,
-    Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer, State, Token, codes,
+    Alert, AlertStep, Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadLetter,
+    Erasure, ErasureResult, Expiry, Explanation, Fence, Finding, LastAttempt, LateResult, Lease,
+    LeaseView, Message, MessageId, MessageSummary, MoveResult, Page, Queue, QueueHistory, Receipt,
+    RecordedOutcome, Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer, State, Token, codes,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -192,6 +192,27 @@ impl Normal for AuditEntry {
             id: 0,
             at: self.at.normal(names),
             message_id: self.message_id.normal(names),
+            ..self
+        }
+    }
+}
+
+impl Normal for Alert {
+    fn normal(self, names: &Names) -> Self {
+        Self {
+            first_at: self.first_at.normal(names),
+            last_at: self.last_at.normal(names),
+            oldest_at: self.oldest_at.normal(names),
+            message_id: self.message_id.normal(names),
+            ..self
+        }
+    }
+}
+
+impl Normal for AlertStep {
+    fn normal(self, names: &Names) -> Self {
+        Self {
+            raised: self.raised.normal(names),
             ..self
         }
     }

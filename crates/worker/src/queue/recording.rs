@@ -69,7 +69,10 @@ impl QueueLoop {
             | Event::Begun { fence, .. }
             | Event::Released { fence, .. }
             | Event::LateRecorded { fence, .. } => *fence,
-            Event::Claimed { .. } | Event::Waited { .. } | Event::Read(_) => {
+            Event::Claimed { .. }
+            | Event::Waited { .. }
+            | Event::Read(_)
+            | Event::OpeningRecorded => {
                 unreachable!("invariant: not about a lease")
             }
         };
@@ -94,7 +97,10 @@ impl QueueLoop {
             Event::Begun { answer, .. } => self.begun(&mut held, answer),
             Event::Released { answer, .. } => self.released(&mut held, answer),
             Event::LateRecorded { offered, kept, .. } => self.late_recorded(&held, offered, kept),
-            Event::Claimed { .. } | Event::Waited { .. } | Event::Read(_) => {}
+            Event::Claimed { .. }
+            | Event::Waited { .. }
+            | Event::Read(_)
+            | Event::OpeningRecorded => {}
         }
         // What finished meanwhile has waited for this operation already.
         held.is_due |= !held.finished.is_empty();
