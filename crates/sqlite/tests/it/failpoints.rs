@@ -3,7 +3,7 @@
 use std::{os::unix::process::ExitStatusExt, process::Command, time::Duration};
 
 use consign_kernel::{
-    AttemptOutcome, By, DepartureCause, MessageId, Outcome, Redrive, RedriveState, Report,
+    AttemptOutcome, By, DepartureCause, MessageId, Outcome, QueuePolicy, Redrive, RedriveState, Report,
     SettleAnswer, StateKind, Step, Token, prelude::*,
 };
 use consign_sqlite::{SqliteOptions, SqliteStore};
@@ -11,7 +11,7 @@ use consign_testkit::Child;
 use jiff::SignedDuration;
 
 use crate::{
-    harness::{SqliteFixture, claim, drain, fixture, messages},
+    harness::{SqliteFixture, claim, drain, fixture, messages, queue},
     retention,
 };
 
@@ -20,7 +20,7 @@ const FILE: &str = "CONSIGN_TEST_VICTIM_FILE";
 /// The token of the maintenance's lease, for a victim that goes on with a departure.
 const TOKEN: &str = "CONSIGN_TEST_VICTIM_TOKEN";
 
-/// Runs a worker that takes the steps of redrives, enqueues three messages, claims and delivers them,
+/// Runs a worker that takes the steps of redrives and alerts, enqueues three messages, claims and delivers them,
 /// until it dies at `point`.
 async fn die_at(bench: &SqliteFixture, point: &str) {
     run_until(bench, point, None).await;
@@ -53,6 +53,7 @@ async fn a_victim() {
     }
     // A redrive the test has started is stepped; everything else happens to messages of its own.
     while store.step_redrive(2).await.unwrap().is_some() {}
+    store.step_alerts(100).await.unwrap();
     store.enqueue(&messages(3)).await.unwrap();
     drain(&store, 3).await;
 }
@@ -167,6 +168,54 @@ async fn a_redrive_goes_on_after_the_death_of_its_stepper() {
     start_redrive(&bench).await;
     die_at(&bench, "redrive_committed").await;
     finish_redrive(&bench, 2).await;
+}
+
+/// Five deaths in a queue whose alerts go to `ops`, stepped by a process that dies at `point`.
+async fn step_alerts_until_death(point: &str) -> SqliteFixture {
+    let bench = fixture().await;
+    let by = By::new("ada", "a test");
+    let ops = "ops".parse().unwrap();
+    let policy = QueuePolicy::default();
+    bench.store.put_queue(&ops, &policy, &by).await.unwrap();
+    let alerting = QueuePolicy {
+        alert_queue: Some(ops),
+        ..policy
+    };
+    let put = bench.store.put_queue(&queue(), &alerting, &by).await;
+    put.unwrap();
+    bench.store.enqueue(&messages(5)).await.unwrap();
+    let lease = bench.store.claim(&claim(5)).await.unwrap().unwrap();
+    let dead = |n| Report::new(MessageId(n), Outcome::Dead);
+    let reports: Vec<Report> = (1..=5).map(dead).collect();
+    bench.store.settle(lease.token, &reports).await.unwrap();
+    die_at(&bench, point).await;
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+    bench
+}
+
+/// How many messages are in `ops`.
+async fn alerts(bench: &SqliteFixture) -> u64 {
+    let counts = bench.store.queue_counts(&"ops".parse().unwrap()).await;
+    counts.unwrap().unwrap().1.ready
+}
+
+#[tokio::test]
+async fn a_step_of_the_alerts_that_did_not_commit_left_nothing() {
+    let bench = step_alerts_until_death("before_commit:step the alerts").await;
+    assert_eq!(alerts(&bench).await, 0);
+    let step = bench.store.step_alerts(100).await.unwrap();
+    let counts: Vec<u64> = step.raised.iter().map(|alert| alert.count).collect();
+    assert_eq!((step.events, counts), (1, vec![5]));
+    assert_eq!(alerts(&bench).await, 1);
+}
+
+#[tokio::test]
+async fn an_alert_is_enqueued_once_although_its_stepper_died() {
+    let bench = step_alerts_until_death("alerts_committed").await;
+    assert_eq!(alerts(&bench).await, 1);
+    let step = bench.store.step_alerts(100).await.unwrap();
+    assert_eq!((step.events, step.raised), (0, vec![]));
+    assert_eq!(alerts(&bench).await, 1);
 }
 
 /// Goes on with the departure under way, by the machine's clock.
