@@ -204,6 +204,8 @@ pub(super) fn queues() -> [(QueueName, QueuePolicy); 3] {
     let held = QueuePolicy {
         ordered: true,
         keep_dead_ms: None,
+        // Long enough for three leases to be lost in it.
+        alert_interval_ms: 60_000,
         on_dead: OnDead::Block,
         on_uncertain: OnUncertain::Hold,
         ..plain.clone()
@@ -213,6 +215,7 @@ pub(super) fn queues() -> [(QueueName, QueuePolicy); 3] {
         on_dead: OnDead::Continue,
         on_uncertain: OnUncertain::Probe,
         attempts_max: 4,
+        alert_interval_ms: 60_000,
         retry: RetrySchedule::Table {
             delays_ms: vec![500, 1_000, 4_000],
         },

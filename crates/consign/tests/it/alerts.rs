@@ -105,7 +105,10 @@ async fn deaths_add_up(consign: Consign) {
     assert_eq!(times.len(), alerts.len(), "each was delivered once");
     for pair in times.windows(2) {
         let apart = pair[1].duration_since(pair[0]);
-        assert!(apart >= SignedDuration::from_millis(INTERVAL_MS), "{times:?}");
+        assert!(
+            apart >= SignedDuration::from_millis(INTERVAL_MS),
+            "{times:?}"
+        );
     }
     let metrics = http::get(service.address(), "/metrics").await.body;
     let count = alerts.len();
@@ -146,7 +149,15 @@ async fn a_service_alerts_an_open_breaker_and_an_old_queue() {
     let age = ["queues", "set", "mail", "--alert-age", "1ms"];
     consign.run(age).expect(0);
     eventually("the age is alerted", SOON, async || has("queue_old", None)).await;
-    let none = ["queues", "set", "mail", "--alert-queue", "none", "--alert-age", "none"];
+    let none = [
+        "queues",
+        "set",
+        "mail",
+        "--alert-queue",
+        "none",
+        "--alert-age",
+        "none",
+    ];
     consign.run(none).expect(0);
     service.stop().await;
 }

@@ -79,11 +79,17 @@ async fn a_step_that_is_cut_off_loses_and_doubles_nothing() {
         .await
         .unwrap();
     assert!(step.await.unwrap().is_err(), "it was cut off");
-    sqlx::raw_sql("ROLLBACK").execute(&mut blocker).await.unwrap();
+    sqlx::raw_sql("ROLLBACK")
+        .execute(&mut blocker)
+        .await
+        .unwrap();
 
     let step = store.step_alerts(100).await.unwrap();
     assert_eq!(step.raised.len(), 1, "{step:?}");
-    assert_eq!((step.raised[0].reason, step.raised[0].count), (AlertReason::Died, 3));
+    assert_eq!(
+        (step.raised[0].reason, step.raised[0].count),
+        (AlertReason::Died, 3)
+    );
     let again = store.step_alerts(100).await.unwrap();
     assert_eq!((again.events, again.raised), (0, vec![]));
     let counts = store.queue_counts(&queue("ops")).await.unwrap().unwrap().1;
@@ -97,7 +103,11 @@ async fn a_queue_that_is_gone_holds_up_no_other() {
     add(&store, "invoices", Some("night")).await;
     bury(&store, "invoices", 2).await;
     bury(&store, "mail", 1).await;
-    execute(database.url(), "DELETE FROM consign.queue WHERE name = 'night'").await;
+    execute(
+        database.url(),
+        "DELETE FROM consign.queue WHERE name = 'night'",
+    )
+    .await;
     let findings = store.doctor().await.unwrap();
     assert_eq!(findings.len(), 1, "before the first step: {findings:?}");
     let step = store.step_alerts(100).await.unwrap();
@@ -125,11 +135,17 @@ async fn rejects_the_queue_of_an_app_and_values_of_another_type() {
     )
     .await;
     for (policy, part) in [
-        (json!({"alert_queue": "shop"}), "must not be the queue of an app"),
+        (
+            json!({"alert_queue": "shop"}),
+            "must not be the queue of an app",
+        ),
         (json!({"alert_queue": "mail"}), "must be another queue"),
         (json!({"alert_queue": "No Such"}), "must exist"),
         (json!({"alert_queue": 7}), "must be the name of a queue"),
-        (json!({"alert_interval_ms": null}), "alert_interval_ms: is null"),
+        (
+            json!({"alert_interval_ms": null}),
+            "alert_interval_ms: is null",
+        ),
         (json!({"alert_interval_ms": 1000.5}), "must be whole"),
         (json!({"alert_age_ms": "5m"}), "alert_age_ms: must be from"),
     ] {

@@ -3,8 +3,8 @@
 use std::{os::unix::process::ExitStatusExt, process::Command, time::Duration};
 
 use consign_kernel::{
-    AttemptOutcome, By, DepartureCause, MessageId, Outcome, QueuePolicy, Redrive, RedriveState, Report,
-    SettleAnswer, StateKind, Step, Token, prelude::*,
+    AttemptOutcome, By, DepartureCause, MessageId, Outcome, QueuePolicy, Redrive, RedriveState,
+    Report, SettleAnswer, StateKind, Step, Token, prelude::*,
 };
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use consign_testkit::Child;
