@@ -323,6 +323,11 @@ impl QueuePolicy {
                 return Err(Error::out_of_bounds(what, format!("{keep_ms} ms"), why));
             }
         }
+        self.validate_alerts()?;
+        self.retry.validate()
+    }
+
+    fn validate_alerts(&self) -> Result<()> {
         let interval = Duration::from_millis(self.alert_interval_ms);
         if !(ALERT_INTERVAL_MIN..=ALERT_TIME_MAX).contains(&interval) {
             let value = format!("{} ms", self.alert_interval_ms);
@@ -340,7 +345,7 @@ impl QueuePolicy {
                 why,
             ));
         }
-        self.retry.validate()
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use consign_kernel::{AlertStep, Error, QueueName, Store};
 use metrics::counter;
-use tokio::time::sleep;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::telemetry::metrics::{ALERTS_TOTAL, QUEUES_NAMED_MAX};
 
@@ -26,10 +26,13 @@ const OTHER_QUEUES: &str = "_other";
 /// Without the right to, it logs that once and leaves them to processes that have it.
 pub(super) async fn run(store: Arc<dyn Store>) {
     let mut steps = Steps::default();
+    let mut looks = interval(PAUSE);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let pause = match store.step_alerts(STEP_EVENTS).await {
-            Ok(step) if steps.note(&step) => Duration::ZERO,
-            Ok(_) => PAUSE,
+        looks.tick().await;
+        match store.step_alerts(STEP_EVENTS).await {
+            Ok(step) if steps.note(&step) => looks.reset_immediately(),
+            Ok(_) => {}
             Err(Error::Forbidden { what }) => {
                 if steps.failure.replace(what.clone()).is_none() {
                     tracing::info!(
@@ -37,7 +40,7 @@ pub(super) async fn run(store: Arc<dyn Store>) {
                          consign_operator ({what})"
                     );
                 }
-                FORBIDDEN_PAUSE
+                looks.reset_after(FORBIDDEN_PAUSE);
             }
             Err(error) => {
                 // Logged once, not every two seconds while it lasts.
@@ -45,10 +48,8 @@ pub(super) async fn run(store: Arc<dyn Store>) {
                     let code = error.code();
                     tracing::warn!(%error, code, "a step of the alerts failed; retrying");
                 }
-                PAUSE
             }
-        };
-        sleep(pause).await;
+        }
     }
 }
 
