@@ -1,5 +1,6 @@
 //! The rules, one function each, in a file per topic.
 
+pub(crate) mod alerts;
 pub(crate) mod audit;
 pub(crate) mod begin;
 pub(crate) mod bytes;
@@ -347,6 +348,25 @@ macro_rules! each_case {
                 upcoming_ticks_are_ordered_and_paged
                 a_schedule_that_its_queue_refuses_is_refused
                 bad_calls_about_schedules_are_refused;
+            alerts:
+                deaths_are_alerted_with_their_number
+                an_interval_has_one_alert_and_the_next_counts_the_rest
+                each_reason_and_code_has_its_own_interval
+                codes_beyond_the_most_share_an_alert
+                three_lost_leases_within_the_interval_are_alerted
+                lost_leases_older_than_the_interval_are_dropped
+                a_queue_older_than_its_limit_is_alerted
+                an_open_breaker_is_alerted
+                a_queue_without_alerts_records_nothing
+                a_changed_policy_takes_effect_at_the_next_step
+                requeued_and_resolved_deaths_count
+                a_death_that_was_not_committed_is_not_counted
+                an_alert_that_its_queue_refuses_is_kept
+                rejects_alert_policies_that_cannot_work
+                a_step_takes_no_more_than_its_limit
+                queues_that_alert_each_other_are_bounded
+                a_clock_set_back_does_not_silence_alerts
+                steppers_at_once_lose_and_double_nothing;
             erase:
                 an_erasure_removes_content_and_keeps_history
                 an_erasure_is_in_the_audit_and_in_lists

@@ -3,6 +3,7 @@
 //! It starts in an order that lets every mistake be found before anything is touched, waits for a
 //! database that is not there yet, and ends by finishing what is under way.
 
+mod alerts;
 mod banner;
 mod drain;
 mod files;
@@ -273,9 +274,11 @@ impl Service {
         let sampler = Sampler::new(database.clone(), sampled, every, growth, telemetry.upkeep());
         let redrives = redrives::run(Arc::clone(&database.store), state.clone());
         let schedules = consign_schedule::run(Arc::clone(&database.store));
+        let alerts = alerts::run(Arc::clone(&database.store));
         let mut helpers = vec![
             tokio::spawn(sampler.run()),
             tokio::spawn(redrives),
+            tokio::spawn(alerts),
             tokio::spawn(schedules),
         ];
         if let Some(maintenance) = maintenance {

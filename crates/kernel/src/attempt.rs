@@ -160,7 +160,7 @@ fn own_code(code: String) -> String {
     }
 }
 
-fn cut(text: String, bytes_max: usize) -> String {
+pub(crate) fn cut(text: String, bytes_max: usize) -> String {
     let mut text = if text.contains('\0') {
         text.replace('\0', "\u{FFFD}")
     } else {

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Attempt, AuditEntry, BeginAnswer, Browse, By, Claim, Claims, Counts, Cursor, DatabaseSize,
-    DeadCause, DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erase, Erasure,
-    ErasureResult, ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat,
+    AlertStep, Alerts, Attempt, AuditEntry, BeginAnswer, Browse, By, Claim, Claims, Counts, Cursor,
+    DatabaseSize, DeadCause, DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erase,
+    Erasure, ErasureResult, ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat,
     LateResult, Lease, LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage,
     NextTick, Operate, Page, Process, Produce, Progress, Queue, QueueHistory, QueueMinutes,
     QueueName, QueuePolicy, Queues, Read, Receipt, Record, Redrive, RedriveId, RedrivePlan,
@@ -120,6 +120,10 @@ pass_on! {
         tick(plan: &TickPlan) -> Option<Schedule>;
         schedule(name: &ScheduleName) -> Option<Schedule>;
         schedules(after: Option<&ScheduleName>, limit: u32) -> Vec<Schedule>;
+    }
+    Alerts {
+        record_breaker_open(queue: &QueueName, code: Option<&str>) -> ();
+        step_alerts(limit: u32) -> AlertStep;
     }
     Erase {
         erase(target: &ErasureTarget, by: &By) -> Vec<ErasureResult>;

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod alert;
 mod attempt;
 mod decision;
 mod erasure;
@@ -31,6 +32,10 @@ mod state;
 mod store;
 mod suggest;
 
+pub use alert::{
+    ALERT_CODE_OTHER, ALERT_CODES_MAX, ALERT_HEADER, ALERT_MESSAGES_MAX, Alert, AlertReason,
+    AlertStep, LEASES_LOST_MIN, RefusedAlert, alert_code, alert_finding,
+};
 pub use attempt::{
     Attempt, AttemptOutcome, LastAttempt, Outcome, RecordedOutcome, Report, SettleAnswer,
 };
@@ -84,8 +89,8 @@ pub use state::{
     State, StateKind, Totals,
 };
 pub use store::{
-    Browse, Claims, Erase, Operate, Produce, Queues, Read, Redrives, Retain, Schedules, Settle,
-    Store, Watch,
+    Alerts, Browse, Claims, Erase, Operate, Produce, Queues, Read, Redrives, Retain, Schedules,
+    Settle, Store, Watch,
 };
 pub use suggest::nearest;
 
@@ -94,7 +99,7 @@ pub use suggest::nearest;
 /// `dyn Store` and `S: Store` have their methods without it.
 pub mod prelude {
     pub use crate::store::{
-        Browse as _, Claims as _, Erase as _, Operate as _, Produce as _, Queues as _, Read as _,
-        Redrives as _, Retain as _, Schedules as _, Settle as _, Store as _, Watch as _,
+        Alerts as _, Browse as _, Claims as _, Erase as _, Operate as _, Produce as _, Queues as _,
+        Read as _, Redrives as _, Retain as _, Schedules as _, Settle as _, Store as _, Watch as _,
     };
 }

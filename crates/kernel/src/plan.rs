@@ -3,6 +3,7 @@
 //! The reference store and SQLite write what these return. PostgreSQL decides the same in SQL,
 //! because workers in other languages call it there; the conformance suite checks that they agree.
 
+mod alert;
 mod claim;
 mod enqueue;
 mod erase;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+pub use alert::{AlertBoard, AlertEvent, AlertKey, AlertRow, deaths};
 pub use claim::{Room, Share, claimable};
 pub use enqueue::{Duplicate, KeyHolder, batches, duplicates, ids, key_conflict};
 pub use erase::ErasureCandidate;

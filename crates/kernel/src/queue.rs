@@ -95,6 +95,11 @@ const KEEP_MS_MAX: u64 = 100 * 366 * 24 * 60 * 60 * 1_000;
 /// The largest limit of all processes together.
 const TOTAL_MAX: u32 = 10_000;
 
+/// The shortest time between alerts of the same reason and code.
+const ALERT_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// The longest, and the greatest age that is watched for.
+const ALERT_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// Most codes of `hold_codes`.
 const HOLD_CODES_MAX: usize = 16;
 
@@ -151,6 +156,13 @@ pub struct QueuePolicy {
     pub keep_keys_ms: Option<u64>,
     /// Whether a message must be in an archive before it leaves.
     pub archive: bool,
+    /// The queue that alerts about this one go to; none for no alerts.
+    pub alert_queue: Option<QueueName>,
+    /// How long after an alert the next one of the same reason and code may come. It stands for all
+    /// that happened in between.
+    pub alert_interval_ms: u64,
+    /// How long the oldest due message may wait before that is worth an alert; none: however long.
+    pub alert_age_ms: Option<u64>,
 }
 
 impl Default for QueuePolicy {
@@ -178,6 +190,9 @@ impl Default for QueuePolicy {
             keep_dead_ms: None,
             keep_keys_ms: None,
             archive: true,
+            alert_queue: None,
+            alert_interval_ms: 300_000,
+            alert_age_ms: None,
         }
     }
 }
@@ -220,6 +235,35 @@ impl QueuePolicy {
             return wanted;
         };
         u64::from(most).saturating_sub(leased).min(wanted.into()) as u32
+    }
+
+    /// How long after an alert the next one of the same reason and code may come.
+    pub fn alert_interval(&self) -> Duration {
+        Duration::from_millis(self.alert_interval_ms)
+    }
+
+    /// How long the oldest due message may wait.
+    pub fn alert_age(&self) -> Option<Duration> {
+        self.alert_age_ms.map(Duration::from_millis)
+    }
+
+    /// Rejects an alert queue that cannot take alerts of the queue `name`; `exists` and `is_of_app` are
+    /// about the alert queue.
+    pub fn check_alert_queue(&self, name: &QueueName, exists: bool, is_of_app: bool) -> Result<()> {
+        let Some(alert_queue) = &self.alert_queue else {
+            return Ok(());
+        };
+        let why = if alert_queue == name {
+            "must be another queue than the one that the alerts are about"
+        } else if !exists {
+            "must exist; create it first, with `consign queues set`"
+        } else if is_of_app {
+            "must not be the queue of an app, which decides about its messages; create a queue for \
+             alerts, with `consign queues set`"
+        } else {
+            return Ok(());
+        };
+        Err(Error::out_of_bounds("policy.alert_queue", alert_queue, why))
     }
 
     /// Whether a worker records the start of each transport call.
@@ -303,7 +347,29 @@ impl QueuePolicy {
                 return Err(Error::out_of_bounds(what, format!("{keep_ms} ms"), why));
             }
         }
+        self.validate_alerts()?;
         self.retry.validate()
+    }
+
+    fn validate_alerts(&self) -> Result<()> {
+        let interval = Duration::from_millis(self.alert_interval_ms);
+        if !(ALERT_INTERVAL_MIN..=ALERT_TIME_MAX).contains(&interval) {
+            let value = format!("{} ms", self.alert_interval_ms);
+            let why = "must be from 1 s to 30 days";
+            return Err(Error::out_of_bounds("policy.alert_interval_ms", value, why));
+        }
+        let is_out = |age_ms: &u64| {
+            !(Duration::from_millis(1)..=ALERT_TIME_MAX).contains(&Duration::from_millis(*age_ms))
+        };
+        if let Some(age_ms) = self.alert_age_ms.filter(is_out) {
+            let why = "must be from 1 ms to 30 days, or absent to watch no age";
+            return Err(Error::out_of_bounds(
+                "policy.alert_age_ms",
+                format!("{age_ms} ms"),
+                why,
+            ));
+        }
+        Ok(())
     }
 }
 

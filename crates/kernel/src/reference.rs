@@ -8,6 +8,7 @@
 //! in: `waiting`, a batch in `ready`, a lease, `held`, `dead`, `discarded`, or none of them with a
 //! delivered attempt. `check` proves that every message is in exactly one.
 
+mod alert;
 mod check;
 mod claim;
 mod close;
@@ -44,7 +45,7 @@ use crate::{
     Fence, LateResult, Message, MessageId, OutcomeCounts, PassRecord, Process, Queue, QueueName,
     Redrive, RedriveId, Sample, Schedule, ScheduleName, StateKind, Token,
     error::{Error, Result},
-    plan::{Cutoffs, Entry, later},
+    plan::{AlertBoard, AlertEvent, Cutoffs, Entry, later},
     suggest::nearest,
 };
 
@@ -66,6 +67,9 @@ pub struct Reference {
     late: BTreeMap<(MessageId, Token), LateResult>,
     redrives: BTreeMap<RedriveId, RedriveRow>,
     schedules: BTreeMap<ScheduleName, Schedule>,
+    /// What happened since the last step of the alerts.
+    alert_events: Vec<AlertEvent>,
+    alerts: AlertBoard,
     maintenance: Option<MaintenanceRow>,
     /// All that were not given up; the last one may be under way.
     departures: BTreeMap<DepartureId, DepartureRow>,

@@ -10,14 +10,14 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DatabaseSize, DeadCause,
-    DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erasure, ErasureResult,
-    ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat, LateResult, Lease,
-    LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage, NextTick, Page, Process,
-    Progress, Queue, QueueHistory, QueueMinutes, QueueName, QueuePolicy, Receipt, Record, Redrive,
-    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Schedule, ScheduleName,
-    SchedulePlan, SendSlots, SettleAnswer, Step, TickPlan, Token, TokenPrefix, Totals, Upcoming,
-    error::Result,
+    AlertStep, Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DatabaseSize,
+    DeadCause, DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erasure,
+    ErasureResult, ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat,
+    LateResult, Lease, LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage,
+    NextTick, Page, Process, Progress, Queue, QueueHistory, QueueMinutes, QueueName, QueuePolicy,
+    Receipt, Record, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report,
+    Resolution, Schedule, ScheduleName, SchedulePlan, SendSlots, SettleAnswer, Step, TickPlan,
+    Token, TokenPrefix, Totals, Upcoming, error::Result,
 };
 
 /// Queues: their policies, their state, their counts.
@@ -273,6 +273,25 @@ pub trait Schedules: Send + Sync {
     async fn schedules(&self, after: Option<&ScheduleName>, limit: u32) -> Result<Vec<Schedule>>;
 }
 
+/// Alerts: messages about a queue in the queue that its policy names (`alert_queue`).
+///
+/// What they are about is recorded where it happens, in the same transaction: a death, a lease that
+/// ends. Any process steps.
+#[async_trait]
+pub trait Alerts: Send + Sync {
+    /// Records that the circuit breaker of the queue's sink opened, and the code of the failure that opened
+    /// it. Nothing is recorded about a queue without alerts.
+    async fn record_breaker_open(&self, queue: &QueueName, code: Option<&str>) -> Result<()>;
+
+    /// Counts up to `limit` records of events (1 to 1,000), looks for queues older than their limit, and
+    /// enqueues the alerts that are due: at most one per queue, reason, code and interval, with the number
+    /// of events since the one before.
+    ///
+    /// Counting and enqueueing are one transaction, so nothing is lost or counted twice, however many
+    /// processes step. An alert that its queue does not take is kept, and holds up no other.
+    async fn step_alerts(&self, limit: u32) -> Result<AlertStep>;
+}
+
 /// Removing the content of messages, for personal data.
 #[async_trait]
 pub trait Erase: Send + Sync {
@@ -466,6 +485,7 @@ pub trait Store:
     + Operate
     + Redrives
     + Schedules
+    + Alerts
     + Erase
     + Retain
     + Read
@@ -482,6 +502,7 @@ impl<
         + Operate
         + Redrives
         + Schedules
+        + Alerts
         + Erase
         + Retain
         + Read

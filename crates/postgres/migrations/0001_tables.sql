@@ -365,6 +365,34 @@ CREATE TABLE consign.schedule (
 );
 CREATE INDEX schedule_next ON consign.schedule (next_at, name) WHERE paused_at IS NULL;
 
+-- What alerts are to be about and is not counted yet: rows are inserted where it happens, in the same transaction, and
+-- removed when they are counted in `alert`.
+CREATE TABLE consign.alert_event (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue      text NOT NULL,
+    reason     text NOT NULL CHECK (reason IN ('breaker_open', 'died', 'lease_lost', 'queue_old')),
+    code       text NOT NULL DEFAULT '',
+    count      bigint NOT NULL CHECK (count > 0),
+    message_id bigint,
+    at         timestamptz NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- The next alert of a queue, reason and code: pending events, when the first and the last of them happened, one of their
+-- messages. alerted_at: when the last alert was enqueued; failure: why the next one could not be. Without pending events
+-- and an interval after its alert, a row is removed.
+CREATE TABLE consign.alert (
+    queue      text NOT NULL,
+    reason     text NOT NULL CHECK (reason IN ('breaker_open', 'died', 'lease_lost', 'queue_old')),
+    code       text NOT NULL,
+    pending    bigint NOT NULL,
+    first_at   timestamptz NOT NULL,
+    last_at    timestamptz NOT NULL,
+    message_id bigint,
+    alerted_at timestamptz,
+    failure    text,
+    PRIMARY KEY (queue, reason, code)
+);
+
 -- Heartbeats and queue stats are kept for a day, for the dashboard; no delivery depends on them.
 CREATE TABLE consign.process (
     name       text PRIMARY KEY,

@@ -89,7 +89,10 @@ CREATE FUNCTION consign.default_policy() RETURNS jsonb
         "keep_ms": null,
         "keep_dead_ms": null,
         "keep_keys_ms": null,
-        "archive": true
+        "archive": true,
+        "alert_queue": null,
+        "alert_interval_ms": 300000,
+        "alert_age_ms": null
     }'::jsonb;
 REVOKE ALL ON FUNCTION consign.default_policy() FROM PUBLIC;
 
@@ -195,11 +198,18 @@ BEGIN
             THEN 'keep_dead_ms: must be from 0 to 100 years, or null to keep for ever'
         WHEN p_policy->'keep_keys_ms' <> 'null' AND NOT consign.is_between(p_policy->'keep_keys_ms', 0, 3162240000000)
             THEN 'keep_keys_ms: must be from 0 to 100 years, or null to keep for ever'
+        WHEN NOT coalesce(jsonb_typeof(p_policy->'alert_queue') IN ('string', 'null'), false)
+            THEN 'alert_queue: must be the name of a queue, or null for no alerts'
+        WHEN NOT consign.is_between(p_policy->'alert_interval_ms', 1000, 2592000000)
+            THEN 'alert_interval_ms: is ' || coalesce(p_policy->>'alert_interval_ms', 'null') || '; must be from 1 s to 30 days'
+        WHEN p_policy->'alert_age_ms' <> 'null' AND NOT consign.is_between(p_policy->'alert_age_ms', 1, 2592000000)
+            THEN 'alert_age_ms: must be from 1 ms to 30 days, or null to watch no age'
         WHEN EXISTS (SELECT FROM unnest(ARRAY['lease_ttl_ms', 'lease_ttl_max_ms', 'attempts_max', 'payload_max_bytes', 'claim_max_bytes',
                                               'concurrency', 'rate_per_second', 'total_concurrency', 'total_rate_per_second', 'timeout_ms',
-                                              'keep_ms', 'keep_dead_ms', 'keep_keys_ms']) f
+                                              'keep_ms', 'keep_dead_ms', 'keep_keys_ms',
+                                              'alert_interval_ms', 'alert_age_ms']) f
                          WHERE (p_policy->>f)::numeric <> trunc((p_policy->>f)::numeric))
-            THEN 'numbers other than those of retry must be whole: lease_ttl_ms, lease_ttl_max_ms, attempts_max, payload_max_bytes, claim_max_bytes, concurrency, rate_per_second, total_concurrency, total_rate_per_second, timeout_ms, keep_ms, keep_dead_ms, keep_keys_ms'
+            THEN 'numbers other than those of retry must be whole: lease_ttl_ms, lease_ttl_max_ms, attempts_max, payload_max_bytes, claim_max_bytes, concurrency, rate_per_second, total_concurrency, total_rate_per_second, timeout_ms, keep_ms, keep_dead_ms, keep_keys_ms, alert_interval_ms, alert_age_ms'
     END;
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'policy.%', v_wrong USING ERRCODE = 'CN006';
@@ -207,6 +217,23 @@ BEGIN
     PERFORM consign.check_retry(p_policy->'retry');
 END $$;
 REVOKE ALL ON FUNCTION consign.check_policy(jsonb) FROM PUBLIC;
+
+-- Rejects an alert queue that cannot take alerts of a queue.
+CREATE FUNCTION consign.check_alert_queue(p_queue text, p_alert_queue text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_why text;
+BEGIN
+    SELECT CASE WHEN p_alert_queue = p_queue THEN 'must be another queue than the one that the alerts are about'
+                WHEN q.policy IS NULL THEN 'must exist; create it first, with consign.put_queue() or `consign queues set`'
+                WHEN q.hooks <> '{}' THEN 'must not be the queue of an app, which decides about its messages; create a queue for alerts' END
+        INTO v_why FROM (VALUES (0)) AS one LEFT JOIN consign.queue q ON q.name = p_alert_queue;
+    IF v_why IS NOT NULL THEN
+        RAISE EXCEPTION 'policy.alert_queue: is %; %', p_alert_queue, v_why USING ERRCODE = 'CN006';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.check_alert_queue(text, text) FROM PUBLIC;
 
 -- The delay after the p_tries-th failed try (from 1); p_chance in [0, 1) spreads it. The same table as
 -- RetrySchedule::delay in the kernel; a test compares the two.
@@ -398,6 +425,9 @@ BEGIN
     LOCK TABLE consign.queue IN SHARE ROW EXCLUSIVE MODE;
     PERFORM consign.require_reason(p_actor, p_reason);
     PERFORM consign.check_policy(v_policy);
+    IF v_policy->>'alert_queue' IS NOT NULL THEN
+        PERFORM consign.check_alert_queue(p_queue, v_policy->>'alert_queue');
+    END IF;
     SELECT policy INTO v_old FROM consign.queue WHERE name = p_queue;
     v_moves_on := FOUND AND v_old->>'on_dead' = 'block' AND v_policy->>'on_dead' = 'continue';
     IF FOUND AND (v_old->'ordered' <> v_policy->'ordered' OR v_moves_on) THEN

@@ -61,6 +61,11 @@ BEGIN
     IF v_died IS NOT NULL AND (v_policy->>'ordered')::boolean AND v_policy->>'on_dead' = 'continue' THEN
         PERFORM consign.promote_after(p_lease.queue, v_died, p_now);
     END IF;
+    IF v_policy->>'alert_queue' IS NOT NULL THEN
+        PERFORM consign.record_deaths(v_died, p_now);
+        INSERT INTO consign.alert_event (queue, reason, count, message_id, at)
+            VALUES (p_lease.queue, 'lease_lost', 1, p_lease.ids[1], p_now);
+    END IF;
     IF v_queue.hooks ? 'expired' THEN
         EXECUTE format('SELECT %s($1, $2, $3)', v_queue.hooks->>'expired') USING p_lease.queue, p_lease.ids, p_lease.fence;
     END IF;

@@ -33,6 +33,7 @@ DECLARE
     v_queue    consign.queue := consign.known_queue(p_lease.queue);
     v_policy   jsonb := v_queue.policy;
     v_finished bigint[];
+    v_died     boolean;
 BEGIN
     WITH report AS (
         SELECT r.*, e.tries + (r.outcome IN ('delivered', 'dead') OR r.code IS DISTINCT FROM 'misdirected')::int AS tries,
@@ -74,8 +75,12 @@ BEGIN
             FROM (SELECT *, (row_number() OVER (PARTITION BY due_at ORDER BY ord) - 1) / 200 AS part
                       FROM fate WHERE next = 'ready') back
             GROUP BY due_at, part ORDER BY due_at, part)
-    SELECT array_agg(id ORDER BY ord) INTO v_finished FROM fate
-        WHERE next = 'delivered' OR (next = 'dead' AND v_policy->>'on_dead' = 'continue');
+    SELECT array_agg(id ORDER BY ord) FILTER (WHERE next = 'delivered' OR v_policy->>'on_dead' = 'continue'), bool_or(next = 'dead')
+        INTO v_finished, v_died FROM fate WHERE next IN ('delivered', 'dead');
+
+    IF v_died AND v_policy->>'alert_queue' IS NOT NULL THEN
+        PERFORM consign.record_deaths(p_ids, p_now);
+    END IF;
 
     PERFORM consign.shrink_lease(p_lease, p_ids);
     IF (v_policy->>'ordered')::boolean THEN

@@ -425,6 +425,7 @@ DECLARE
     -- The groups whose next message is promoted at the end.
     v_queues   text[] := '{}';
     v_groups   text[] := '{}';
+    v_died     bigint[] := '{}';
 BEGIN
     PERFORM consign.require_read_committed();
     PERFORM consign.require_reason(p_actor, p_reason);
@@ -462,6 +463,7 @@ BEGIN
             IF v_state = 'dead' THEN
                 INSERT INTO consign.dead (message_id, queue, at, attempt_no, code, detail)
                     VALUES (resolve.id, v_message.queue, v_now, v_attempts, 'resolved', p_reason);
+                v_died := v_died || resolve.id;
             END IF;
             PERFORM consign.record_action(resolve.id, 'resolve', p_actor, p_reason, v_now);
             IF v_queue.hooks ? 'settled' THEN
@@ -486,6 +488,9 @@ BEGIN
     FOR v_index IN 1 .. cardinality(v_groups) LOOP
         PERFORM consign.promote_next(v_queues[v_index], v_groups[v_index], v_now);
     END LOOP;
+    IF v_died <> '{}' THEN
+        PERFORM consign.record_deaths(v_died, v_now);
+    END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.resolve(bigint[], text, text, text, jsonb) FROM PUBLIC;
 

@@ -15,6 +15,7 @@ const CHECKS: &[(&str, &str)] = &[
     ("guards", include_str!("../sql/doctor_guards.sql")),
     ("ranges", include_str!("../sql/doctor_ranges.sql")),
     ("erasures", include_str!("../sql/doctor_erasures.sql")),
+    ("alerts", include_str!("../sql/doctor_alerts.sql")),
     ("hooks", include_str!("../sql/doctor_hooks.sql")),
 ];
 

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod advice;
+mod alert;
 mod claim;
 mod claimed;
 mod connection_pool;

@@ -47,7 +47,8 @@ pub(crate) const ENGINE_MIGRATIONS: &[Migration] = migrations![ENGINE;
     (14, "growth", "../migrations/0014_growth.sql"),
     (15, "erasure", "../migrations/0015_erasure.sql"),
     (16, "schedules", "../migrations/0016_schedules.sql"),
-    (17, "roles", "../migrations/0017_roles.sql"),
+    (17, "alerts", "../migrations/0017_alerts.sql"),
+    (18, "roles", "../migrations/0018_roles.sql"),
 ];
 
 /// Every migration of the engine and of these components, in the order in which they are applied.

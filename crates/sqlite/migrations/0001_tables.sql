@@ -217,6 +217,34 @@ CREATE TABLE schedule (
 ) STRICT;
 CREATE INDEX schedule_next ON schedule (next_at, name) WHERE paused_at IS NULL;
 
+-- What alerts are to be about and is not counted yet: rows are inserted where it happens, in the same transaction, and
+-- removed when they are counted in `alert`.
+CREATE TABLE alert_event (
+    id         INTEGER PRIMARY KEY,
+    queue      TEXT NOT NULL,
+    reason     TEXT NOT NULL CHECK (reason IN ('breaker_open', 'died', 'lease_lost', 'queue_old')),
+    code       TEXT NOT NULL,
+    count      INTEGER NOT NULL CHECK (count > 0),
+    message_id INTEGER,
+    at         INTEGER NOT NULL
+) STRICT;
+
+-- The next alert of a queue, reason and code: pending events, when the first and the last of them happened, one of their
+-- messages. alerted_at: when the last alert was enqueued; failure: why the next one could not be. Without pending events
+-- and an interval after its alert, a row is removed.
+CREATE TABLE alert (
+    queue      TEXT NOT NULL,
+    reason     TEXT NOT NULL CHECK (reason IN ('breaker_open', 'died', 'lease_lost', 'queue_old')),
+    code       TEXT NOT NULL,
+    pending    INTEGER NOT NULL,
+    first_at   INTEGER NOT NULL,
+    last_at    INTEGER NOT NULL,
+    message_id INTEGER,
+    alerted_at INTEGER,
+    failure    TEXT,
+    PRIMARY KEY (queue, reason, code)
+) STRICT, WITHOUT ROWID;
+
 -- Heartbeats and queue stats are kept for a day, for the dashboard; no delivery depends on them.
 CREATE TABLE process (
     name       TEXT PRIMARY KEY,

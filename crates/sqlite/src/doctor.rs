@@ -11,7 +11,7 @@ mod states;
 
 use std::collections::BTreeMap;
 
-use consign_kernel::{Finding, MessageId};
+use consign_kernel::{Finding, MessageId, alert_finding};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
@@ -54,6 +54,7 @@ async fn examine_rows(
     let messages = states::examine(connection, report).await?;
     heads::examine(connection, &messages, report).await?;
     retention::examine(connection, report).await?;
+    alerts(connection, report).await?;
     for component in components.iter() {
         component.examine(connection, now, report).await?;
     }
@@ -68,6 +69,18 @@ async fn check_file(connection: &mut SqliteConnection, report: &mut Report) -> R
         .await?;
     for line in lines.iter().filter(|line| *line != "ok") {
         report.damaged(line);
+    }
+    Ok(())
+}
+
+/// Alerts that their queue does not take.
+async fn alerts(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
+    let found: Vec<(String, String, String)> = sqlx::query_as(sql!("doctor_alerts"))
+        .fetch_all(connection)
+        .await?;
+    for (queue, alert_queue, why) in found {
+        let finding = alert_finding(&queue, &alert_queue, &why);
+        report.add("alerts", finding.what, finding.remedy, None);
     }
     Ok(())
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use consign_kernel::{By, EndedLease, Expiry, Fence, QueueName, TokenPrefix, plan};
+use consign_kernel::{
+    By, EndedLease, Expiry, Fence, QueueName, TokenPrefix, plan, plan::AlertEvent,
+};
 
 use crate::{
     error::Result,
@@ -95,6 +97,8 @@ impl Work<'_> {
             .await?;
         self.wake(&lease.queue, &lease.policy);
         self.apply_lease_plan(&lease, &plan).await?;
+        let lost = AlertEvent::lease_lost(&lease.queue, &lease.entries, self.now);
+        self.record_events(&lease.policy, &[lost]).await?;
         if let Some(hook) = self.components.hook_of(&lease.queue) {
             hook.expired(self, &lease, &plan).await?;
         }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod alert;
 mod claim;
 mod close;
 mod component;

@@ -88,6 +88,7 @@ impl Work<'_> {
             hook.policy(&mut policy)?;
         }
         policy.validate()?;
+        self.check_alert_queue(name, &policy).await?;
         let old = queue(self.connection, name).await?.map(|old| old.policy);
         if old
             .as_ref()
@@ -124,6 +125,18 @@ impl Work<'_> {
             .await?;
         let dead: Vec<_> = dead.into_iter().map(|id| (MessageId(id), true)).collect();
         self.promote_after(name, policy, &dead).await
+    }
+
+    async fn check_alert_queue(&mut self, name: &QueueName, policy: &QueuePolicy) -> Result<()> {
+        let Some(alert_queue) = &policy.alert_queue else {
+            return Ok(());
+        };
+        let exists = queue(self.connection, alert_queue).await?.is_some();
+        let app: Option<String> = sqlx::query_scalar(sql!("hook_app"))
+            .bind(alert_queue.as_str())
+            .fetch_optional(&mut *self.connection)
+            .await?;
+        Ok(policy.check_alert_queue(name, exists, app.is_some())?)
     }
 
     async fn is_idle(&mut self, name: &QueueName) -> Result<bool> {

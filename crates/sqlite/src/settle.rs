@@ -160,6 +160,8 @@ impl Work<'_> {
                 .bind(rows::micros(self.now))
                 .execute(&mut *self.connection)
                 .await?;
+            let deaths = plan::deaths(&lease.queue, dead, self.now);
+            self.record_events(&lease.policy, &deaths).await?;
         }
         let mut by_reason: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for (entry, reason) in held {

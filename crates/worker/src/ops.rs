@@ -13,7 +13,7 @@ use consign_kernel::{
 };
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
-use tracing::error;
+use tracing::{debug, error};
 
 use crate::{
     attempt::panic_text,
@@ -45,6 +45,8 @@ pub(crate) enum Event {
     },
     /// The queue was read.
     Read(Result<Option<Queue>>),
+    /// That the breaker opened was recorded, or could not be.
+    OpeningRecorded,
     /// A settle was answered.
     Settled {
         fence: Fence,
@@ -101,6 +103,18 @@ pub(crate) async fn read(context: Arc<Context>) -> Event {
         )
         .await,
     )
+}
+
+pub(crate) async fn record_opening(context: Arc<Context>) -> Event {
+    let code = context.breaker.opening_code();
+    let recording = context
+        .store
+        .record_breaker_open(&context.queue, code.as_deref());
+    let recorded = guarded(&context, "record an open breaker", recording).await;
+    if let Err(error) = recorded {
+        debug!(queue = %context.queue, %error, "that the breaker opened was not recorded");
+    }
+    Event::OpeningRecorded
 }
 
 pub(crate) async fn settle(

@@ -58,6 +58,8 @@ pub(crate) struct QueueLoop {
     ticks: Ticks,
     ending: Option<Shutdown>,
     summary: Summary,
+    /// How often the breaker had opened when that was last looked at.
+    openings: u64,
 }
 
 impl QueueLoop {
@@ -74,6 +76,7 @@ impl QueueLoop {
             ticks: Ticks::new(now),
             ending: None,
             summary: Summary::default(),
+            openings: context.breaker.openings(),
             context,
             orders,
         }
@@ -128,6 +131,7 @@ impl QueueLoop {
         self.start_deliveries(now);
         self.reserve_slots(now);
         self.report_to_breaker(now);
+        self.record_openings();
         self.advance_leases();
         self.look_for_work(now);
         self.show(now);
@@ -165,7 +169,19 @@ impl QueueLoop {
             } => self.waited(wait_max, took, answer),
             Event::Read(answer) => self.read_policy(answer),
             Event::Reserved { sent, answer } => self.reserved(sent, answer),
+            // Not repeated: a breaker that stays open opens again after each probe.
+            Event::OpeningRecorded => {}
             event => self.recorded(event),
+        }
+    }
+
+    /// Records that the breaker has opened, by whichever queue of its sink, for the alerts of this queue.
+    fn record_openings(&mut self) {
+        let openings = self.context.breaker.openings();
+        let has_opened = std::mem::replace(&mut self.openings, openings) != openings;
+        if has_opened && self.policy.has_alerts() && self.ending.is_none() {
+            let recording = ops::record_opening(Arc::clone(&self.context));
+            self.operations.tasks.spawn(recording);
         }
     }
 

@@ -46,6 +46,9 @@ pub(crate) async fn a_queue_keeps_every_rule_it_was_given(harness: &dyn Harness)
             keep_dead_ms: Some(100 * 366 * 86_400_000),
             keep_keys_ms: Some(86_400_000),
             archive: false,
+            alert_queue: Some(stage.add_queue("ops", &QueuePolicy::default()).await),
+            alert_interval_ms: 30 * 86_400_000,
+            alert_age_ms: Some(30 * 86_400_000),
         },
         QueuePolicy {
             lease_ttl_ms: 86_400_000,
@@ -60,6 +63,8 @@ pub(crate) async fn a_queue_keeps_every_rule_it_was_given(harness: &dyn Harness)
             total_concurrency: Some(1),
             total_rate_per_second: Some(1),
             timeout_ms: 1,
+            alert_interval_ms: 1_000,
+            alert_age_ms: Some(1),
             ..QueuePolicy::default()
         },
         // Back to no limit, after one.

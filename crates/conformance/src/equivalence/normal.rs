@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 
 use consign_kernel::{
-    Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadCause, DeadLetter, Erasure,
-    ErasureResult, Expiry, Explanation, Fence, Finding, LastAttempt, LateResult, Lease, LeaseView,
-    Message, MessageId, MessageSummary, MoveResult, Page, Queue, QueueHistory, Receipt,
-    RecordedOutcome, Redrive, ReleaseAnswer, RenewAnswer, Schedule, SettleAnswer, State,
-    TICK_HEADER, Token, codes,
+    Alert, AlertStep, Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadCause,
+    DeadLetter, Erasure, ErasureResult, Expiry, Explanation, Fence, Finding, LastAttempt,
+    LateResult, Lease, LeaseView, Message, MessageId, MessageSummary, MoveResult, Page, Queue,
+    QueueHistory, Receipt, RecordedOutcome, Redrive, ReleaseAnswer, RenewAnswer, Schedule,
+    SettleAnswer, State, TICK_HEADER, Token, codes,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -208,6 +208,27 @@ impl Normal for AuditEntry {
             id: 0,
             at: self.at.normal(names),
             message_id: self.message_id.normal(names),
+            ..self
+        }
+    }
+}
+
+impl Normal for Alert {
+    fn normal(self, names: &Names) -> Self {
+        Self {
+            first_at: self.first_at.normal(names),
+            last_at: self.last_at.normal(names),
+            oldest_at: self.oldest_at.normal(names),
+            message_id: self.message_id.normal(names),
+            ..self
+        }
+    }
+}
+
+impl Normal for AlertStep {
+    fn normal(self, names: &Names) -> Self {
+        Self {
+            raised: self.raised.normal(names),
             ..self
         }
     }

@@ -89,6 +89,12 @@ pub(super) enum Op {
     StepRedrive {
         limit: u32,
     },
+    RecordBreakerOpen {
+        queue: usize,
+    },
+    StepAlerts {
+        limit: u32,
+    },
     /// By number, which is the same in all stores.
     StopRedrive(i64),
     ResumeRedrive(i64),
@@ -213,7 +219,12 @@ pub(super) enum Change {
     OnUncertain(OnUncertain),
     /// Messages and keys leave after so many seconds.
     KeepSeconds(u64),
+    /// Without alerts.
+    NoAlerts,
 }
+
+/// The queue of their alerts, which no step claims from.
+pub(super) const ALERTS: &str = "ops";
 
 /// The three queues everything happens in.
 pub(super) fn queues() -> [(QueueName, QueuePolicy); 3] {
@@ -224,6 +235,9 @@ pub(super) fn queues() -> [(QueueName, QueuePolicy); 3] {
         keep_ms: Some(1_000),
         keep_dead_ms: Some(5_000),
         keep_keys_ms: Some(8_000),
+        alert_queue: Some(name(ALERTS)),
+        alert_interval_ms: 2_000,
+        alert_age_ms: Some(3_000),
         // Without jitter, so that both stores compute the same time.
         retry: RetrySchedule::Fixed { delay_ms: 500 },
         ..QueuePolicy::default()
@@ -231,6 +245,8 @@ pub(super) fn queues() -> [(QueueName, QueuePolicy); 3] {
     let held = QueuePolicy {
         ordered: true,
         keep_dead_ms: None,
+        // Long enough for three leases to be lost in it.
+        alert_interval_ms: 60_000,
         on_dead: OnDead::Block,
         on_uncertain: OnUncertain::Hold,
         ..plain.clone()
@@ -240,6 +256,7 @@ pub(super) fn queues() -> [(QueueName, QueuePolicy); 3] {
         on_dead: OnDead::Continue,
         on_uncertain: OnUncertain::Probe,
         attempts_max: 4,
+        alert_interval_ms: 60_000,
         retry: RetrySchedule::Table {
             delays_ms: vec![500, 1_000, 4_000],
         },
@@ -270,6 +287,7 @@ impl Change {
                 let ms = Some(s * 1_000);
                 (policy.keep_ms, policy.keep_dead_ms, policy.keep_keys_ms) = (ms, ms, ms);
             }
+            Self::NoAlerts => policy.alert_queue = None,
             Self::OnUncertain(on_uncertain) => policy.on_uncertain = on_uncertain,
         }
         policy
@@ -442,6 +460,7 @@ fn change() -> impl Strategy<Value = Change> {
         3 => Just(Change::Original),
         2 => select(vec![0_u64, 2, 10]).prop_map(Change::KeepSeconds),
         1 => (1..4_u32).prop_map(Change::AttemptsMax),
+        1 => Just(Change::NoAlerts),
         1 => Just(Change::FlipOrdered),
         1 => Just(Change::FlipOnDead),
         1 => on_uncertain,
@@ -501,6 +520,8 @@ fn operate() -> impl Strategy<Value = Op> {
         1 => name().prop_map(Op::RunSchedule),
         1 => prop::bool::weighted(0.3).prop_map(|b| Op::RemoveSchedule(b.into())),
         4 => step.prop_map(|limit| Op::StepRedrive { limit }),
+        1 => queue().prop_map(|queue| Op::RecordBreakerOpen { queue }),
+        4 => select(vec![1_u32, 3, 100, 0]).prop_map(|limit| Op::StepAlerts { limit }),
         1 => (1..4_i64).prop_map(Op::StopRedrive),
         1 => (1..4_i64).prop_map(Op::ResumeRedrive),
         8 => prop::bool::weighted(0.2).prop_map(|by_size| Op::Leave { by_size }),

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
 use consign_kernel::{
     By, CORRELATION_ID, Claim, DepartureCause, Due, ErasureTarget, Error, Filter, Lease, MessageId,
-    NewMessage, Receipt, RedriveId, RedrivePlan, Report, Result, Schedule, ScheduleName,
-    SchedulePlan, StateKind, Store, Tick, TickPlan, Token,
+    NewMessage, QueueName, QueuePolicy, Receipt, RedriveId, RedrivePlan, Report, Result, Schedule,
+    ScheduleName, SchedulePlan, StateKind, Store, Tick, TickPlan, Token,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::{
     normal::{Names, Normal},
-    op::{Draft, Narrow, Op, Pick, ReportDraft, queues, s},
+    op::{ALERTS, Draft, Narrow, Op, Pick, ReportDraft, queues, s},
 };
 use crate::{Factory, Harness, stage::Maintenance};
 
@@ -112,7 +112,8 @@ impl Side {
     pub(super) async fn fresh(factory: &dyn Factory) -> Self {
         let harness = factory.fresh().await;
         let store = harness.store();
-        for (name, policy) in queues() {
+        let alerts = (alerts(), QueuePolicy::default());
+        for (name, policy) in [alerts].into_iter().chain(queues()) {
             let made = store.put_queue(&name, &policy, &by()).await;
             made.expect("the queues can be made");
         }
@@ -193,8 +194,24 @@ impl Side {
                 self.harness.advance(SignedDuration::from_millis(*ms)).await;
                 format!("{:?}", self.harness.now().await.normal(&self.names))
             }
+            Op::StepAlerts { limit } => self.step_alerts(*limit).await,
             _ => self.operate_or_read(op).await,
         }
+    }
+
+    /// Takes a step, and numbers the messages that it enqueued.
+    async fn step_alerts(&mut self, limit: u32) -> String {
+        let answer = self.store.step_alerts(limit).await;
+        let raised = answer.as_ref().map_or(0, |step| step.raised.len() as u32);
+        let filter = Filter {
+            queue: Some(alerts()),
+            ..Filter::default()
+        };
+        let listed = self.store.list(&filter, None, raised).await;
+        for message in listed.expect("list answers").items.iter().rev() {
+            self.names.add_message(message.id);
+        }
+        self.render(answer)
     }
 
     async fn maintain(&self, op: &Op) -> String {
@@ -268,6 +285,11 @@ impl Side {
             | Op::RunSchedule(_)
             | Op::RemoveSchedule(_) => self.schedule(op).await,
             Op::StepRedrive { limit } => self.render(store.step_redrive(*limit).await),
+            Op::RecordBreakerOpen { queue } => {
+                let queue = &queues()[*queue].0;
+                let recorded = store.record_breaker_open(queue, Some("busy")).await;
+                format!("{recorded:?}")
+            }
             Op::StopRedrive(id) => self.render(store.stop_redrive(RedriveId(*id), &by()).await),
             Op::ResumeRedrive(id) => self.render(store.resume_redrive(RedriveId(*id), &by()).await),
             Op::Leave { .. } | Op::RecordPass | Op::ForgetKeys { .. } => self.maintain(op).await,
@@ -341,8 +363,8 @@ impl Side {
     /// How many messages of each queue are where.
     pub(super) async fn counts(&self) -> String {
         let queues = self.store.queues(None, 1_000).await.map(|mut queues| {
-            // A queue the store itself creates is its own business.
-            queues.retain(|(queue, _)| queue.name.as_str() != "default");
+            // A queue the store itself creates is its own business; the alerts are never claimed.
+            queues.retain(|(queue, _)| !["default", ALERTS].contains(&queue.name.as_str()));
             queues
         });
         self.render(queues)
@@ -524,6 +546,11 @@ fn schedule(name: u8) -> ScheduleName {
     format!("schedule-{name}")
         .parse()
         .expect("a name of a schedule")
+}
+
+/// The queue of the alerts.
+fn alerts() -> QueueName {
+    ALERTS.parse().expect("invariant: a plain name")
 }
 
 /// A token no store gives out.

@@ -17,6 +17,11 @@ pub(crate) struct QueueConfig {
 }
 
 impl QueueConfig {
+    /// The queue that its alerts go to, if the configuration names one.
+    pub(crate) fn alert_queue(&self) -> Option<QueueName> {
+        self.configured.get("alert_queue")?.as_str()?.parse().ok()
+    }
+
     /// `before` with the configured fields.
     pub(crate) fn policy(&self, before: &QueuePolicy) -> QueuePolicy {
         let mut policy = json!(before);

@@ -25,7 +25,7 @@ pub(crate) async fn put(
     };
     let by = By::new(ACTOR, &reason);
     let mut changed = Vec::new();
-    for queue in &settings.queues {
+    for queue in alert_queues_first(&settings.queues) {
         let before = store.queue(&queue.name).await?;
         let policy = match &before {
             Some(before) => queue.policy(&before.policy),
@@ -38,6 +38,29 @@ pub(crate) async fn put(
         }
     }
     Ok(changed)
+}
+
+/// The queues in an order in which each comes after the queue that its alerts go to, which must exist.
+fn alert_queues_first(queues: &[QueueConfig]) -> Vec<&QueueConfig> {
+    let mut ordered: Vec<&QueueConfig> = Vec::with_capacity(queues.len());
+    for queue in queues {
+        // The chain from the queue to one that is not configured, that comes already, or that is in it: queues
+        // that alert each other cannot be created by one configuration.
+        let mut chain = vec![queue];
+        while let Some(next) = chain.last().and_then(|last| last.alert_queue()) {
+            let next = queues.iter().find(|other| other.name == next);
+            match next.filter(|next| !chain.iter().any(|it| it.name == next.name)) {
+                Some(next) => chain.push(next),
+                None => break,
+            }
+        }
+        for queue in chain.into_iter().rev() {
+            if !ordered.iter().any(|it| it.name == queue.name) {
+                ordered.push(queue);
+            }
+        }
+    }
+    ordered
 }
 
 /// The error for a login that may not set queues names the remedy.

@@ -39,6 +39,10 @@ pub(crate) const HISTORY_BYTES_PER_DAY: &str = "consign_history_bytes_per_day";
 pub(crate) const MESSAGES_TOTAL: &str = "consign_messages_total";
 /// Passes of the maintenance in a row that ended for the same reason before everything had left.
 pub(crate) const STUCK_PASSES: &str = "consign_retention_stuck_passes";
+/// Alerts that this process enqueued, by queue and reason.
+pub(crate) const ALERTS_TOTAL: &str = "consign_alerts_total";
+/// Queues that the counter of alerts names, at most.
+pub(crate) const QUEUES_NAMED_MAX: usize = 1_000;
 
 /// From a fast database to a delivery that takes its whole timeout.
 const SECONDS: &[f64] = &[
@@ -93,6 +97,7 @@ fn describe() {
         Unit::Count,
         "Messages that are neither delivered nor dead."
     );
+    describe_counter!(ALERTS_TOTAL, Unit::Count, "Alerts enqueued, by reason.");
     describe_growth();
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a broken test bench is a failed test")]
 
+mod alerts;
 mod api;
 mod browser;
 mod config;

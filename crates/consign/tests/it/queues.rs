@@ -80,6 +80,7 @@ fn a_queue_is_created_changed_in_part_and_shown() {
         "timeout_ms": 2_000, "record_begin": true, "presume_begun": true,
         "hold_codes": ["NO_RECEIPT"], "keep_ms": 2_592_000_000_u64, "keep_dead_ms": 7_200_000,
         "keep_keys_ms": null, "archive": false,
+        "alert_queue": null, "alert_interval_ms": 300_000, "alert_age_ms": null,
     });
     assert_eq!(consign.json(["queues", "show", "mail"])["policy"], expected);
     assert_stable(

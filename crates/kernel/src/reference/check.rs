@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Entry, Reference};
-use crate::{AttemptOutcome, Finding, MessageId};
+use crate::{AttemptOutcome, Finding, MessageId, Queue, QueueName, StateKind, alert_finding};
 
 impl Reference {
     /// Every violated invariant; empty when there is none.
@@ -73,7 +73,19 @@ impl Reference {
         }
         findings.extend(self.check_erased());
         findings.extend(self.check_departed());
+        findings.extend(self.check_alerts());
         findings
+    }
+
+    /// Every alert is taken by its queue.
+    fn check_alerts(&self) -> Vec<Finding> {
+        let failing = |(name, queue): (&QueueName, &Queue)| {
+            let alert_queue = queue.policy.alert_queue.as_ref()?;
+            let mut rows = self.alerts.0.iter().filter(|(key, _)| key.queue == *name);
+            let failure = rows.find_map(|(_, row)| row.failure.as_deref())?;
+            Some(alert_finding(name.as_str(), alert_queue.as_str(), failure))
+        };
+        self.queues.iter().filter_map(failing).collect()
     }
 
     /// An erased message is final, and its content is gone.

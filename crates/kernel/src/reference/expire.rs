@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{LeaseRow, Reference};
-use crate::{By, EndedLease, Expiry, Fence, TokenPrefix, error::Result, plan};
+use crate::{By, EndedLease, Expiry, Fence, TokenPrefix, error::Result, plan, plan::AlertEvent};
 
 impl Reference {
     /// Ends up to `limit` expired leases, oldest first.
@@ -67,6 +67,7 @@ impl Reference {
         let alone = self.counts_alone(lease.entries.len() == 1);
         let plan = plan::expiry(policy, now, &lease.entries, &lease.begun, false, alone);
         self.apply_lease_plan(now, fence, &lease, plan);
+        self.record_event(AlertEvent::lease_lost(&lease.queue, &lease.entries, now));
         lease.entries.len() as u64
     }
 

@@ -51,6 +51,8 @@ impl Reference {
     ) -> Result<Queue> {
         by.validate()?;
         policy.validate()?;
+        let exists = |it: &QueueName| self.queues.contains_key(it);
+        policy.check_alert_queue(name, policy.alert_queue.as_ref().is_some_and(exists), false)?;
         let old = self.queues.get(name).map(|queue| queue.policy.clone());
         if old
             .as_ref()

@@ -79,6 +79,9 @@ impl Reference {
         for attempt in plan.attempts {
             self.append_attempt(now, fence, lease, attempt);
         }
+        for event in plan::deaths(&lease.queue, &plan.dead, now) {
+            self.record_event(event);
+        }
         for (id, attempt_no, code, detail) in plan.dead {
             let row = DeadRow {
                 queue: lease.queue.clone(),

@@ -6,6 +6,7 @@
 )]
 
 mod advice;
+mod alerts;
 mod append_only;
 mod attack;
 mod conformance;

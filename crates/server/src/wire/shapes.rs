@@ -352,6 +352,9 @@ pub(crate) struct QueuePolicy {
     keep_dead_ms: Option<u64>,
     keep_keys_ms: Option<u64>,
     archive: bool,
+    alert_queue: Option<String>,
+    alert_interval_ms: u64,
+    alert_age_ms: Option<u64>,
 }
 
 /// Some rules of a queue. What is left out of a PUT has its default, of a PATCH keeps its value.
@@ -379,6 +382,9 @@ pub(crate) struct QueuePolicyChange {
     keep_dead_ms: Option<u64>,
     keep_keys_ms: Option<u64>,
     archive: Option<bool>,
+    alert_queue: Option<String>,
+    alert_interval_ms: Option<u64>,
+    alert_age_ms: Option<u64>,
 }
 
 /// Delay of a message after a failed try.

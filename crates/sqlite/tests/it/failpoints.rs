@@ -3,9 +3,9 @@
 use std::{os::unix::process::ExitStatusExt, process::Command, time::Duration};
 
 use consign_kernel::{
-    AttemptOutcome, By, DepartureCause, MessageId, NextTick, Outcome, Redrive, RedriveState,
-    Report, Schedule, SchedulePlan, SettleAnswer, StateKind, Step, Tick, TickPlan, Token,
-    prelude::*,
+    AttemptOutcome, By, DepartureCause, MessageId, NextTick, Outcome, QueuePolicy, Redrive,
+    RedriveState, Report, Schedule, SchedulePlan, SettleAnswer, StateKind, Step, Tick, TickPlan,
+    Token, prelude::*,
 };
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use consign_testkit::Child;
@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::{
-    harness::{SqliteFixture, claim, drain, fixture, messages},
+    harness::{SqliteFixture, claim, drain, fixture, messages, queue},
     retention,
 };
 
@@ -22,7 +22,7 @@ const FILE: &str = "CONSIGN_TEST_VICTIM_FILE";
 /// The token of the maintenance's lease, for a victim that goes on with a departure.
 const TOKEN: &str = "CONSIGN_TEST_VICTIM_TOKEN";
 
-/// Runs a worker that takes the steps of redrives, enqueues three messages, claims and delivers them,
+/// Runs a worker that takes the steps of redrives and alerts, enqueues three messages, claims and delivers them,
 /// until it dies at `point`.
 async fn die_at(bench: &SqliteFixture, point: &str) {
     run_until(bench, point, None).await;
@@ -59,6 +59,7 @@ async fn a_victim() {
     if let Some(from) = store.upcoming(None, 1).await.unwrap().ticks.first() {
         store.tick(&one_tick(from)).await.unwrap();
     }
+    store.step_alerts(100).await.unwrap();
     store.enqueue(&messages(3)).await.unwrap();
     drain(&store, 3).await;
 }
@@ -221,6 +222,54 @@ async fn a_tick_whose_process_died_is_not_taken_again() {
     let left = bench.store.schedule(&put.name).await.unwrap().unwrap();
     assert_eq!((left.ticks, left.next_at > put.next_at), (1, true));
     assert_eq!(states(&bench).await, [StateKind::Ready]);
+}
+
+/// Five deaths in a queue whose alerts go to `ops`, stepped by a process that dies at `point`.
+async fn step_alerts_until_death(point: &str) -> SqliteFixture {
+    let bench = fixture().await;
+    let by = By::new("ada", "a test");
+    let ops = "ops".parse().unwrap();
+    let policy = QueuePolicy::default();
+    bench.store.put_queue(&ops, &policy, &by).await.unwrap();
+    let alerting = QueuePolicy {
+        alert_queue: Some(ops),
+        ..policy
+    };
+    let put = bench.store.put_queue(&queue(), &alerting, &by).await;
+    put.unwrap();
+    bench.store.enqueue(&messages(5)).await.unwrap();
+    let lease = bench.store.claim(&claim(5)).await.unwrap().unwrap();
+    let dead = |n| Report::new(MessageId(n), Outcome::Dead);
+    let reports: Vec<Report> = (1..=5).map(dead).collect();
+    bench.store.settle(lease.token, &reports).await.unwrap();
+    die_at(&bench, point).await;
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+    bench
+}
+
+/// How many messages are in `ops`.
+async fn alerts(bench: &SqliteFixture) -> u64 {
+    let counts = bench.store.queue_counts(&"ops".parse().unwrap()).await;
+    counts.unwrap().unwrap().1.ready
+}
+
+#[tokio::test]
+async fn a_step_of_the_alerts_that_did_not_commit_left_nothing() {
+    let bench = step_alerts_until_death("before_commit:step the alerts").await;
+    assert_eq!(alerts(&bench).await, 0);
+    let step = bench.store.step_alerts(100).await.unwrap();
+    let counts: Vec<u64> = step.raised.iter().map(|alert| alert.count).collect();
+    assert_eq!((step.events, counts), (1, vec![5]));
+    assert_eq!(alerts(&bench).await, 1);
+}
+
+#[tokio::test]
+async fn an_alert_is_enqueued_once_although_its_stepper_died() {
+    let bench = step_alerts_until_death("alerts_committed").await;
+    assert_eq!(alerts(&bench).await, 1);
+    let step = bench.store.step_alerts(100).await.unwrap();
+    assert_eq!((step.events, step.raised), (0, vec![]));
+    assert_eq!(alerts(&bench).await, 1);
 }
 
 /// Goes on with the departure under way, by the machine's clock.

@@ -1,8 +1,8 @@
 //! A breaker that the queues of one sink share.
 
 use std::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicU8, Ordering},
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU8, AtomicU64, Ordering},
 };
 
 use tokio::{sync::watch, time::Instant};
@@ -16,6 +16,9 @@ pub(crate) struct SharedBreaker {
     breaker: Mutex<Breaker>,
     /// The state again, to be read before every delivery without a lock.
     state: AtomicU8,
+    /// How often it has opened, and the code of the failure that opened it last.
+    openings: AtomicU64,
+    opened_by: Mutex<Option<String>>,
     /// Wakes queues that wait for a change.
     changes: watch::Sender<()>,
 }
@@ -25,6 +28,8 @@ impl SharedBreaker {
         Self {
             breaker: Mutex::new(Breaker::new(Instant::now(), options)),
             state: AtomicU8::new(code(BreakerState::Closed)),
+            openings: AtomicU64::new(0),
+            opened_by: Mutex::default(),
             changes: watch::Sender::default(),
         }
     }
@@ -59,8 +64,32 @@ impl SharedBreaker {
         self.with(|breaker| breaker.succeeded(now, count, is_probe));
     }
 
-    pub(crate) fn failed(&self, now: Instant, is_probe: bool) {
-        self.with(|breaker| breaker.failed(now, is_probe, chance()));
+    /// `code` is that of the failure.
+    pub(crate) fn failed(&self, now: Instant, is_probe: bool, code: Option<&str>) {
+        self.with(|breaker| {
+            let was_open = breaker.state() == BreakerState::Open;
+            breaker.failed(now, is_probe, chance());
+            if !was_open && breaker.state() == BreakerState::Open {
+                *self.opened_by() = code.map(str::to_owned);
+                self.openings.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// How often it has opened; also after a probe that failed.
+    pub(crate) fn openings(&self) -> u64 {
+        self.openings.load(Ordering::Relaxed)
+    }
+
+    /// The code of the failure that opened it last.
+    pub(crate) fn opening_code(&self) -> Option<String> {
+        self.opened_by().clone()
+    }
+
+    fn opened_by(&self) -> MutexGuard<'_, Option<String>> {
+        self.opened_by
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Breaker) -> T) -> T {

@@ -296,7 +296,8 @@ impl QueueLoop {
                 // In order: failures in a row are what counts.
                 self.report_to_breaker(now);
                 self.deliveries.concurrency.record_overload(now);
-                self.context.breaker.failed(now, is_probe);
+                let code = verdict.code.as_deref();
+                self.context.breaker.failed(now, is_probe, code);
             }
             About::Pace => {
                 self.record_success(is_probe, now);

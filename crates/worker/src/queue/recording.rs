@@ -72,7 +72,8 @@ impl QueueLoop {
             Event::Claimed { .. }
             | Event::Waited { .. }
             | Event::Reserved { .. }
-            | Event::Read(_) => {
+            | Event::Read(_)
+            | Event::OpeningRecorded => {
                 unreachable!("invariant: not about a lease")
             }
         };
@@ -100,7 +101,8 @@ impl QueueLoop {
             Event::Claimed { .. }
             | Event::Waited { .. }
             | Event::Reserved { .. }
-            | Event::Read(_) => {}
+            | Event::Read(_)
+            | Event::OpeningRecorded => {}
         }
         // What finished meanwhile has waited for this operation already.
         held.is_due |= !held.finished.is_empty();

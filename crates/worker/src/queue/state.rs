@@ -65,6 +65,11 @@ impl PolicyState {
         is_first
     }
 
+    pub(super) fn has_alerts(&self) -> bool {
+        let policy = self.current.as_ref();
+        policy.is_some_and(|policy| policy.alert_queue.is_some())
+    }
+
     pub(super) fn is_ordered(&self) -> bool {
         self.current.as_ref().is_some_and(|policy| policy.ordered)
     }

@@ -1,14 +1,17 @@
 //! Sinks that suffer: breaker, pace, rate, adaptive concurrency.
 
 use std::{
+    collections::BTreeSet,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
 };
 
-use consign_kernel::{AttemptOutcome, Outcome, QueuePolicy, RetrySchedule, StateKind, Store};
+use consign_kernel::{
+    AlertReason, AttemptOutcome, Outcome, QueuePolicy, RetrySchedule, StateKind, Store,
+};
 use consign_testkit::eventually;
 use consign_worker::{
     About, BreakerOptions, BreakerState, QueueWork, Sink, Verdict, Worker, WorkerHandle,
@@ -151,6 +154,40 @@ async fn queues_of_one_sink_share_its_breaker_and_others_are_not_slowed() {
         spared >= 5,
         "the second queue waits for the first one's experience"
     );
+    end(&worker, &*store).await;
+}
+
+#[tokio::test]
+async fn each_queue_with_alerts_records_that_its_breaker_opened() {
+    let store: Arc<dyn Store> = Arc::new(running_reference());
+    make_queue(&*store, "ops", &policy()).await;
+    let alerting = QueuePolicy {
+        alert_queue: Some(queue("ops")),
+        ..policy()
+    };
+    make_queue(&*store, "mail", &alerting).await;
+    make_queue(&*store, "news", &alerting).await;
+    make_queue(&*store, "quiet", &policy()).await;
+    let sink = switched(&Arc::new(AtomicBool::new(false)));
+    enqueue(&*store, "mail", 10).await;
+    let worker = start(
+        &store,
+        &[("mail", &sink), ("news", &sink), ("quiet", &sink)],
+    );
+    let seen = Mutex::new(BTreeSet::new());
+    eventually("both are alerted", SOON, || async {
+        let step = store.step_alerts(100).await.unwrap();
+        let mut seen = seen.lock().unwrap();
+        for alert in step.raised {
+            assert_eq!(alert.reason, AlertReason::BreakerOpen, "{alert:?}");
+            assert_eq!(alert.code, down().code, "{alert:?}");
+            seen.insert(alert.queue.to_string());
+        }
+        seen.len() == 2
+    })
+    .await;
+    let expected = ["mail", "news"].map(str::to_owned);
+    assert_eq!(*seen.lock().unwrap(), BTreeSet::from(expected));
     end(&worker, &*store).await;
 }
 

@@ -97,6 +97,44 @@ struct Parts {
     /// Whether a message leaves only after an archive has it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     archive: Option<bool>,
+    /// The queue that alerts about this one go to, or none
+    #[arg(long, value_name = "QUEUE", value_parser = alert_queue)]
+    alert_queue: Option<AlertQueue>,
+    /// How long after an alert the next one of the same reason and code may come, such as 5m
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
+    alert_interval: Option<Duration>,
+    /// How long the oldest due message may wait before an alert, such as 10m, or none
+    #[arg(long, value_name = "DURATION", value_parser = alert_age, allow_hyphen_values = true)]
+    alert_age: Option<AlertAge>,
+}
+
+/// The queue for alerts, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct AlertQueue(Option<QueueName>);
+
+/// `ops` or `none`. No queue for alerts can be called `none` here; SQL and HTTP have `null` for that.
+fn alert_queue(text: &str) -> Result<AlertQueue, String> {
+    if text == "none" {
+        return Ok(AlertQueue(None));
+    }
+    let name = text.parse::<QueueName>();
+    name.map(|name| AlertQueue(Some(name)))
+        .map_err(|error| error.to_string())
+}
+
+/// An age that is watched for, in milliseconds, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AlertAge(Option<u64>);
+
+/// `10m` or `none`.
+fn alert_age(text: &str) -> Result<AlertAge, String> {
+    if text == "none" {
+        return Ok(AlertAge(None));
+    }
+    let age = duration(text)?;
+    let ms = u64::try_from(age.as_millis());
+    ms.map(|ms| AlertAge(Some(ms)))
+        .map_err(|_| "an age is from 1 ms to 30 days, or none".to_owned())
 }
 
 /// How long to keep something, in milliseconds; none for ever.
@@ -246,7 +284,24 @@ impl Parts {
         if let Some(archive) = self.archive {
             policy.archive = archive;
         }
+        self.apply_alerts(&mut policy)?;
         Ok(policy)
+    }
+}
+
+impl Parts {
+    fn apply_alerts(&self, policy: &mut QueuePolicy) -> Result<(), Failure> {
+        if let Some(AlertQueue(name)) = &self.alert_queue {
+            policy.alert_queue = name.clone();
+        }
+        if let Some(interval) = self.alert_interval {
+            policy.alert_interval_ms = u64::try_from(interval.as_millis())
+                .map_err(|_| Failure::refused("--alert-interval: must be from 1 s to 30 days"))?;
+        }
+        if let Some(AlertAge(age_ms)) = self.alert_age {
+            policy.alert_age_ms = age_ms;
+        }
+        Ok(())
     }
 }
 

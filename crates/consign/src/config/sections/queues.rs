@@ -205,4 +205,25 @@ static QUEUES_SETTINGS: &[Setting] = &[
     )
     .example("true")
     .unset("true"),
+    Setting::new(
+        "queues.*.alert_queue",
+        Kind::Text,
+        "the queue that [alerts](alerts.md) about this one go to",
+    )
+    .example("\"ops\"")
+    .unset("no alerts"),
+    Setting::new(
+        "queues.*.alert_interval_ms",
+        Kind::Whole(1_000, 30 * DAY_MS),
+        "how long after an alert the next one of the same reason and code may come",
+    )
+    .example("300000")
+    .unset("300,000"),
+    Setting::new(
+        "queues.*.alert_age_ms",
+        Kind::Whole(1, 30 * DAY_MS),
+        "how long the oldest due message may wait before that is worth an alert",
+    )
+    .example("600000")
+    .unset("not watched"),
 ];

@@ -1,0 +1,158 @@
+//! Alerts where PostgreSQL is special: sessions that are cut off, rows that an owner changes, and SQL.
+
+use std::time::Duration;
+
+use consign_kernel::{
+    AlertReason, By, Claim, NewMessage, Outcome, QueueName, QueuePolicy, Report, prelude::*,
+};
+use consign_postgres::PostgresStore;
+use consign_testkit::{TestDatabase, eventually};
+use serde_json::json;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use crate::harness::{connect, database, execute};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn queue(name: &str) -> QueueName {
+    name.parse().unwrap()
+}
+
+/// The queue `ops`, and `mail`, whose alerts go there and whose messages die at once.
+async fn watched() -> (TestDatabase, PostgresStore) {
+    let database = database().await;
+    let store = connect(&database).await;
+    add(&store, "ops", None).await;
+    add(&store, "mail", Some("ops")).await;
+    (database, store)
+}
+
+async fn add(store: &PostgresStore, name: &str, alert_queue: Option<&str>) {
+    let policy = QueuePolicy {
+        alert_queue: alert_queue.map(queue),
+        ..QueuePolicy::default()
+    };
+    let by = By::new("ada", "a test");
+    store.put_queue(&queue(name), &policy, &by).await.unwrap();
+}
+
+/// Lets `count` messages of a queue die.
+async fn bury(store: &PostgresStore, name: &str, count: usize) {
+    let message = |n| NewMessage::new(queue(name), json!(n));
+    let messages: Vec<NewMessage> = (0..count).map(message).collect();
+    store.enqueue(&messages).await.unwrap();
+    let claim = Claim::new(queue(name), "w", 1_000);
+    let lease = store.claim(&claim).await.unwrap().unwrap();
+    let dead = |m: &consign_kernel::ClaimedMessage| Report::new(m.message.id, Outcome::Dead);
+    let reports: Vec<Report> = lease.messages.iter().map(dead).collect();
+    store.settle(lease.token, &reports).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_is_cut_off_loses_and_doubles_nothing() {
+    let (database, store) = watched().await;
+    bury(&store, "mail", 3).await;
+    // The step has counted the events when it comes to the enqueue, where it waits.
+    let mut blocker = PgConnection::connect(database.url()).await.unwrap();
+    sqlx::raw_sql("BEGIN; LOCK TABLE consign.message IN EXCLUSIVE MODE")
+        .execute(&mut blocker)
+        .await
+        .unwrap();
+    let mut victim = PgConnection::connect(database.url()).await.unwrap();
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()")
+        .fetch_one(&mut victim)
+        .await
+        .unwrap();
+    let step = tokio::spawn(async move {
+        let step = sqlx::query("SELECT * FROM consign.step_alerts(100)");
+        step.execute(&mut victim).await.map(drop)
+    });
+    let waits = format!("SELECT EXISTS (SELECT FROM pg_locks WHERE pid = {pid} AND NOT granted)");
+    eventually("the step waits for the lock", SOON, async || {
+        let waits = sqlx::query_scalar::<_, bool>(AssertSqlSafe(waits.clone()));
+        waits.fetch_one(store.pool()).await.unwrap()
+    })
+    .await;
+    let kill = format!("SELECT pg_terminate_backend({pid})");
+    sqlx::raw_sql(AssertSqlSafe(kill))
+        .execute(store.pool())
+        .await
+        .unwrap();
+    assert!(step.await.unwrap().is_err(), "it was cut off");
+    sqlx::raw_sql("ROLLBACK")
+        .execute(&mut blocker)
+        .await
+        .unwrap();
+
+    let step = store.step_alerts(100).await.unwrap();
+    assert_eq!(step.raised.len(), 1, "{step:?}");
+    assert_eq!(
+        (step.raised[0].reason, step.raised[0].count),
+        (AlertReason::Died, 3)
+    );
+    let again = store.step_alerts(100).await.unwrap();
+    assert_eq!((again.events, again.raised), (0, vec![]));
+    let counts = store.queue_counts(&queue("ops")).await.unwrap().unwrap().1;
+    assert_eq!(counts.ready, 1);
+}
+
+#[tokio::test]
+async fn a_queue_that_is_gone_holds_up_no_other() {
+    let (database, store) = watched().await;
+    add(&store, "night", None).await;
+    add(&store, "invoices", Some("night")).await;
+    bury(&store, "invoices", 2).await;
+    bury(&store, "mail", 1).await;
+    execute(
+        database.url(),
+        "DELETE FROM consign.queue WHERE name = 'night'",
+    )
+    .await;
+    let findings = store.doctor().await.unwrap();
+    assert_eq!(findings.len(), 1, "before the first step: {findings:?}");
+    let step = store.step_alerts(100).await.unwrap();
+    assert_eq!(step.raised[0].queue, queue("mail"));
+    assert_eq!(step.refused[0].alert.queue, queue("invoices"));
+    assert!(step.refused[0].failure.contains("night"), "{step:?}");
+    let findings = store.doctor().await.unwrap();
+    assert_eq!(findings[0].code, "alerts");
+    assert!(findings[0].what.contains("does not exist"), "{findings:?}");
+    add(&store, "night", None).await;
+    let step = store.step_alerts(100).await.unwrap();
+    assert_eq!(step.raised[0].count, 2, "{step:?}");
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn rejects_the_queue_of_an_app_and_values_of_another_type() {
+    let (database, store) = watched().await;
+    execute(
+        database.url(),
+        "CREATE SCHEMA shop;
+         CREATE FUNCTION shop.enqueued(text, bigint[]) RETURNS void LANGUAGE sql AS '';
+         SELECT consign.put_queue('shop', '{}', 'ada', 'a queue of the shop');
+         SELECT consign.set_hook('shop', 'enqueued', 'shop.enqueued');",
+    )
+    .await;
+    for (policy, part) in [
+        (
+            json!({"alert_queue": "shop"}),
+            "must not be the queue of an app",
+        ),
+        (json!({"alert_queue": "mail"}), "must be another queue"),
+        (json!({"alert_queue": "No Such"}), "must exist"),
+        (json!({"alert_queue": 7}), "must be the name of a queue"),
+        (
+            json!({"alert_interval_ms": null}),
+            "alert_interval_ms: is null",
+        ),
+        (json!({"alert_interval_ms": 1000.5}), "must be whole"),
+        (json!({"alert_age_ms": "5m"}), "alert_age_ms: must be from"),
+    ] {
+        let put = sqlx::query("SELECT consign.put_queue('mail', $1, 'ada', 'a test')")
+            .bind(&policy)
+            .execute(store.pool());
+        let error = put.await.unwrap_err().to_string();
+        assert!(error.contains(part), "{policy}: {error}");
+    }
+}
