@@ -1,7 +1,5 @@
 //! The commands by purpose, as the help lists them.
 
-use std::fmt::Write as _;
-
 use clap::{Command, builder::Styles};
 use consign_app::Registry;
 
@@ -59,11 +57,12 @@ pub(super) fn grouped(command: Command, registry: &Registry) -> Command {
     let width = longest.max().unwrap_or_default();
     let mut list = String::new();
     for (title, names) in groups {
-        let _ = writeln!(list, "{header}{title}:{header:#}");
+        list.push_str(&format!("{header}{title}:{header:#}\n"));
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(list, "  {literal}{name:<width$}{literal:#}  {about}");
+            let line = format!("  {literal}{name:<width$}{literal:#}  {about}\n");
+            list.push_str(&line);
         }
         list.push('\n');
     }

@@ -4,6 +4,7 @@
 
 mod alerts;
 mod api;
+mod bash;
 mod browser;
 mod config;
 mod database;

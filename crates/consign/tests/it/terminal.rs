@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
 };
 
 use consign_kernel::Outcome;
@@ -85,32 +85,6 @@ fn a_completion_makes_no_database_and_prints_no_error() {
         let made = std::fs::read_dir(consign.folder()).unwrap().count();
         assert_eq!(made, 0, "{words:?}");
     }
-}
-
-/// The printed script, in the shell it is for.
-#[test]
-fn bash_completes_by_the_printed_script() {
-    let consign = Consign::new();
-    consign.run(["queues", "set", "mail"]).expect(0);
-    let script = consign.run(["completions", "bash"]).expect(0).stdout;
-    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_consign"));
-    let play = format!(
-        "{script}\nCOMP_WORDS=(consign --database '{}' ls --queue ma)\nCOMP_CWORD=5\nCOMP_TYPE=9\n\
-         _clap_complete_consign consign ma --queue\necho \"${{COMPREPLY[@]}}\"\n",
-        consign.database()
-    );
-    let path = format!(
-        "{}:{}",
-        binary.parent().unwrap().display(),
-        std::env::var("PATH").unwrap()
-    );
-    let mut command = Command::new("bash");
-    command
-        .args(["--norc", "-c", &play])
-        .env("PATH", path)
-        .current_dir(consign.folder());
-    let ran = finish(command, b"").expect(0);
-    assert_eq!(ran.stdout.trim(), "mail", "{ran:#?}");
 }
 
 #[tokio::test]

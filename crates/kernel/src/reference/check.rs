@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Entry, Reference};
-use crate::{AttemptOutcome, Finding, MessageId, Queue, QueueName, StateKind, alert_finding};
+use crate::{AttemptOutcome, Finding, MessageId, Queue, QueueName, alert_finding};
 
 impl Reference {
     /// Every violated invariant; empty when there is none.

@@ -42,7 +42,7 @@ fn by_hand(cron: &Cron, start: Timestamp) -> BTreeSet<Timestamp> {
                 if fits(&missing) {
                     ticks.insert(time);
                 }
-                missing = missing + SignedDuration::from_mins(1);
+                missing += SignedDuration::from_mins(1);
             }
             shown = Some(shown.map_or(local, |shown| shown.max(local)));
         } else if fits(&local) {

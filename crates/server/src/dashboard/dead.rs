@@ -32,7 +32,7 @@ const ROWS: u32 = 50;
 const SHOWN: u32 = 50;
 const REDRIVES: u32 = 10;
 /// Dead messages that are grouped for the page, which is rendered anew whenever one dies.
-const GROUPED_MAX: u64 = 20_000;
+const GROUPED_MAX: u64 = 5_000;
 /// Causes shown: the largest.
 const CAUSES: usize = 20;
 

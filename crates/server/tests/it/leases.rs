@@ -295,7 +295,13 @@ async fn send_slots_are_reserved(bench: Bench) {
     assert_eq!(none.status, 204, "no rate: {none:?}");
     let rate =
         json!({"policy": {"total_rate_per_second": 10}, "reason": "the receiver asks for it"});
-    bench.patch("/v1/queues/mail", rate).await;
+    bench
+        .call(crate::bench::request(
+            axum::http::Method::PATCH,
+            "/v1/queues/mail",
+            Some(rate),
+        ))
+        .await;
     let slots = bench.post(path, json!({"count": 3})).await.json;
     assert_eq!(slots["count"], 3, "{slots}");
     assert!(slots["apart_us"].as_u64().unwrap() > 100_000, "{slots}");

@@ -117,7 +117,7 @@ async fn messages_are_found_by_time_group_key_and_header(bench: Bench) {
     let body =
         json!({"payload": 1, "key": "invoice-1", "group": "north", "headers": {"tenant": "a=b"}});
     let sent = bench.post("/v1/queues/mail/messages", body).await;
-    sent.is(201);
+    sent.is(202);
     bench.enqueue("default", json!(2)).await;
     let found = async |query: &str| {
         let answer = bench.get(&format!("/v1/messages?{query}")).await;

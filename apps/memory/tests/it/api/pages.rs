@@ -219,19 +219,8 @@ async fn a_memory_is_erased_on_its_page(bench: Bench) {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(!text.contains("lamps"), "{text}");
-<<<<<<< HEAD
-    let mut browser = Browser::default();
-    fixture
-        .get(&mut browser, "/ui/memory")
-        .await
-        .says(200, "outbox stats");
-    let audits = fixture
-        .get(&mut browser, &format!("/ui/audit?of=writes&message={id}"))
-        .await;
-=======
     let audits = format!("/ui/audit?of=writes&message={id}");
     let audits = fixture.get(&mut Browser::default(), &audits).await;
->>>>>>> memories
     audits.says(200, "outbox_flush_dead");
 }
 
