@@ -1,4 +1,190 @@
--- Redrives: moving messages by filter, at a rate.
+-- Closing messages without delivery: discard, cancel, skip. Then redrives: requeueing, discarding or cancelling by filter, at a rate.
+
+-- Takes messages of a queue out of their ready batches, all in one walk over the batches. What is not returned was in none.
+CREATE FUNCTION consign.take_ready(p_queue text, p_ids bigint[]) RETURNS TABLE (id bigint, attempts int)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_places tid[] := ARRAY(SELECT DISTINCT r.ctid FROM consign.ready r CROSS JOIN LATERAL unnest(r.ids) AS e (id)
+                                JOIN (SELECT DISTINCT u FROM unnest(p_ids) u) w (id) ON w.id = e.id WHERE r.queue = p_queue);
+    v_batch  record;
+BEGIN
+    -- A claim may have taken some of a batch, or all, before it could be locked: what is left in it counts.
+    FOR v_batch IN
+        SELECT r.queue, r.due_at, r.batch, r.ids, r.tries, r.attempts FROM consign.ready r WHERE r.ctid = ANY (v_places)
+            ORDER BY r.due_at, r.batch FOR UPDATE
+    LOOP
+        RETURN QUERY SELECT e.id, e.attempts FROM unnest(v_batch.ids, v_batch.attempts) AS e (id, attempts) WHERE e.id = ANY (p_ids);
+        IF v_batch.ids <@ p_ids THEN
+            DELETE FROM consign.ready r WHERE (r.queue, r.due_at, r.batch) = (v_batch.queue, v_batch.due_at, v_batch.batch);
+        ELSE
+            UPDATE consign.ready r SET (ids, tries, attempts) = (
+                    SELECT array_agg(e.id ORDER BY e.ord), array_agg(e.tries ORDER BY e.ord), array_agg(e.attempts ORDER BY e.ord)
+                        FROM unnest(v_batch.ids, v_batch.tries, v_batch.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
+                        WHERE NOT e.id = ANY (p_ids))
+                WHERE (r.queue, r.due_at, r.batch) = (v_batch.queue, v_batch.due_at, v_batch.batch);
+        END IF;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.take_ready(text, bigint[]) FROM PUBLIC;
+
+-- Closes messages without delivery, for good: p_action is `discard` (dead and held ones) or `cancel` (ready and waiting ones).
+-- Then the groups go on whose heads they were. Messages that died after p_dead_by stay, and those of a queue with hooks but
+-- not `discarded`: the app has no such end.
+CREATE FUNCTION consign.close_messages(p_ids bigint[], p_action text, p_actor text, p_reason text,
+                                       p_dead_by timestamptz DEFAULT 'infinity')
+    RETURNS TABLE (id bigint, answer text, state text)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now      timestamptz := consign.clock();
+    v_places   text[] := CASE p_action WHEN 'discard' THEN '{dead,held}'::text[] ELSE '{ready,waiting}' END;
+    v_message  consign.message;
+    v_queue    consign.queue;
+    v_is_app   boolean;
+    v_attempts int;
+    -- What the walk over the batches of the queue found.
+    v_taken    bigint[];
+    v_counts   int[];
+    v_moved    bigint[] := '{}';
+    v_dead     bigint[] := '{}';
+    -- The groups whose next message is promoted at the end.
+    v_queues   text[] := '{}';
+    v_groups   text[] := '{}';
+BEGIN
+    PERFORM consign.require_read_committed();
+    PERFORM consign.require_reason(p_actor, p_reason);
+    -- In the order of put_back, or they could wait for each other.
+    FOR v_message IN
+        SELECT m.* FROM consign.message m WHERE m.id = ANY (p_ids) AND m.id BETWEEN consign.least_id(p_ids) AND consign.greatest_id(p_ids) ORDER BY m.queue, m."group", m.id
+    LOOP
+        id := v_message.id;
+        state := NULL;
+        v_attempts := NULL;
+        IF v_message.queue IS DISTINCT FROM v_queue.name THEN
+            v_queue := consign.known_queue(v_message.queue);
+            v_is_app := v_queue.hooks <> '{}' AND NOT v_queue.hooks ? 'discarded';
+            IF p_action = 'cancel' AND NOT v_is_app THEN
+                SELECT array_agg(t.id), array_agg(t.attempts) INTO v_taken, v_counts FROM consign.take_ready(v_queue.name, p_ids) t;
+            END IF;
+        END IF;
+        IF v_is_app THEN
+            answer := 'app_queue';
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+        -- Another operation may move the message between the two statements: then look again.
+        FOR v_look IN 1 .. 5 LOOP
+            IF p_action = 'discard' THEN
+                DELETE FROM consign.dead d WHERE d.message_id = v_message.id AND d.at <= p_dead_by RETURNING d.attempt_no INTO v_attempts;
+                IF FOUND THEN
+                    v_dead := v_dead || v_message.id;
+                ELSE
+                    DELETE FROM consign.held h WHERE h.message_id = v_message.id AND p_dead_by = 'infinity' RETURNING h.attempts INTO v_attempts;
+                END IF;
+            ELSE
+                v_attempts := v_counts[array_position(v_taken, v_message.id)];
+                IF v_attempts IS NULL THEN
+                    DELETE FROM consign.waiting w WHERE w.message_id = v_message.id RETURNING w.attempts INTO v_attempts;
+                END IF;
+                IF v_attempts IS NULL AND consign.state_of(v_message.id) = 'ready' THEN
+                    SELECT t.attempts INTO v_attempts FROM consign.take_out(v_message.id) t;
+                END IF;
+            END IF;
+            EXIT WHEN v_attempts IS NOT NULL;
+            state := consign.state_of(v_message.id);
+            EXIT WHEN state IS NULL OR NOT state = ANY (v_places)
+                OR p_dead_by < 'infinity' AND (state = 'held' OR EXISTS (SELECT FROM consign.dead d WHERE d.message_id = v_message.id AND d.at > p_dead_by));
+        END LOOP;
+        -- A concurrent purge removed it: answered below as no_such_message.
+        CONTINUE WHEN v_attempts IS NULL AND state IS NULL;
+        IF v_attempts IS NULL THEN
+            answer := CASE p_action WHEN 'discard' THEN 'not_discardable' ELSE 'not_cancellable' END;
+        ELSE
+            INSERT INTO consign.discarded (message_id, queue, at, attempts, actor, reason)
+                VALUES (v_message.id, v_message.queue, v_now, v_attempts, p_actor, p_reason);
+            v_moved := v_moved || v_message.id;
+            -- It may not be the head. The lock makes sure that a claim that has just promoted it is seen.
+            PERFORM FROM consign.group_head t WHERE t.queue = v_message.queue AND t."group" = v_message."group" FOR KEY SHARE;
+            IF (v_queue.policy->>'ordered')::boolean
+                AND EXISTS (SELECT FROM consign.group_head t
+                                WHERE t.queue = v_message.queue AND t."group" = v_message."group" AND t.message_id = v_message.id)
+            THEN
+                v_queues := v_queues || v_message.queue;
+                v_groups := v_groups || v_message."group";
+            END IF;
+            answer := 'moved';
+            state := 'discarded';
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    FOR v_index IN 1 .. cardinality(v_groups) LOOP
+        PERFORM consign.promote_next(v_queues[v_index], v_groups[v_index], v_now);
+    END LOOP;
+    PERFORM consign.record_action(u, p_action, p_actor, p_reason, v_now) FROM (SELECT u FROM unnest(v_moved) u ORDER BY u) moved;
+    PERFORM consign.call_hooks('discarded', v_moved, p_action);
+    -- Their deaths stay in the totals of the queues.
+    PERFORM consign.count_departed(r.queue, 0, 0, r.count)
+        FROM (SELECT m.queue, count(*) AS count FROM consign.message m
+                  WHERE m.id = ANY (v_dead) AND m.id BETWEEN consign.least_id(v_dead) AND consign.greatest_id(v_dead)
+                  GROUP BY m.queue ORDER BY m.queue) r;
+    RETURN QUERY SELECT DISTINCT u, 'no_such_message', NULL::text FROM unnest(p_ids) u
+        WHERE u IS NOT NULL AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = u AND m.id BETWEEN consign.least_id(p_ids) AND consign.greatest_id(p_ids));
+END $$;
+REVOKE ALL ON FUNCTION consign.close_messages(bigint[], text, text, text, timestamptz) FROM PUBLIC;
+
+-- Discards dead and held messages: final, and never delivered. A row per message, by id: moved, not_discardable, app_queue,
+-- no_such_message.
+CREATE FUNCTION consign.discard(p_ids bigint[], p_actor text, p_reason text)
+    RETURNS TABLE (id bigint, answer text, state text)
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT * FROM consign.close_messages(p_ids, 'discard', p_actor, p_reason) ORDER BY 1 $$;
+REVOKE ALL ON FUNCTION consign.discard(bigint[], text, text) FROM PUBLIC;
+
+-- Cancels ready and waiting messages, due or not. A row per message, by id: moved, not_cancellable, app_queue, no_such_message.
+CREATE FUNCTION consign.cancel(p_ids bigint[], p_actor text, p_reason text)
+    RETURNS TABLE (id bigint, answer text, state text)
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT * FROM consign.close_messages(p_ids, 'cancel', p_actor, p_reason) ORDER BY 1 $$;
+REVOKE ALL ON FUNCTION consign.cancel(bigint[], text, text) FROM PUBLIC;
+
+-- Discards or cancels the head of a group of an ordered queue, so that the group goes on. As consign.discard; no row: the group
+-- has no head. A leased head is not_discardable.
+CREATE FUNCTION consign.skip(p_queue text, p_group text, p_actor text, p_reason text)
+    RETURNS TABLE (id bigint, answer text, state text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_head consign.group_head;
+BEGIN
+    PERFORM consign.require_read_committed();
+    PERFORM consign.require_reason(p_actor, p_reason);
+    IF NOT ((consign.known_queue(p_queue)).policy->>'ordered')::boolean THEN
+        RAISE EXCEPTION 'queue %: is not ordered, so no message of a group waits for another', p_queue
+            USING ERRCODE = 'CN006', HINT = 'Discard or cancel the message by its id.';
+    END IF;
+    -- The head may end, or come back, between the two statements: then look again.
+    FOR v_look IN 1 .. 5 LOOP
+        SELECT * INTO v_head FROM consign.group_head t WHERE t.queue = p_queue AND t."group" = p_group;
+        IF FOUND AND v_head.message_id IS NULL THEN
+            PERFORM consign.fill_open_heads(p_queue, consign.clock());
+            SELECT * INTO v_head FROM consign.group_head t WHERE t.queue = p_queue AND t."group" = p_group;
+        END IF;
+        IF v_head.message_id IS NULL THEN
+            RETURN;
+        END IF;
+        SELECT c.* INTO id, answer, state
+            FROM consign.close_messages(ARRAY[v_head.message_id],
+                     CASE WHEN consign.state_of(v_head.message_id) IN ('ready', 'waiting') THEN 'cancel' ELSE 'discard' END, p_actor, p_reason) c;
+        EXIT WHEN answer IN ('moved', 'app_queue') OR state = 'leased';
+    END LOOP;
+    answer := replace(answer, 'not_cancellable', 'not_discardable');
+    RETURN NEXT;
+END $$;
+REVOKE ALL ON FUNCTION consign.skip(text, text, text, text) FROM PUBLIC;
 
 -- Records an action on a redrive in the audit. The reason must leave room for the redrive's number.
 CREATE FUNCTION consign.record_redrive(p_redrive consign.redrive, p_action text, p_actor text, p_reason text, p_now timestamptz)

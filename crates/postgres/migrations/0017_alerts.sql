@@ -197,7 +197,7 @@ BEGIN
         BEGIN
             PERFORM e.id FROM consign.enqueue_numbered(
                 v_due.alert_queue, NULL, ARRAY[v_payload], NULL, NULL,
-                ARRAY[jsonb_build_object('consign-alert', v_alert.reason)], '0', NULL, NULL, NULL, true) e;
+                ARRAY[jsonb_build_object('consign-alert', v_alert.reason)], NULL, NULL, NULL, true) e;
             raised := raised || v_payload;
         EXCEPTION WHEN OTHERS THEN
             v_failure := SQLERRM;

@@ -195,7 +195,7 @@ impl Side {
                 format!("{:?}", self.harness.now().await.normal(&self.names))
             }
             Op::StepAlerts { limit } => self.step_alerts(*limit).await,
-            _ => self.operate_or_read(op).await,
+            _ => self.operate(op).await,
         }
     }
 
@@ -241,7 +241,7 @@ impl Side {
         }
     }
 
-    async fn operate_or_read(&mut self, op: &Op) -> String {
+    async fn operate(&mut self, op: &Op) -> String {
         let store = &self.store;
         match op {
             Op::Pause { queue } => self.render(store.pause(&queues()[*queue].0, &by()).await),
@@ -293,6 +293,13 @@ impl Side {
             Op::StopRedrive(id) => self.render(store.stop_redrive(RedriveId(*id), &by()).await),
             Op::ResumeRedrive(id) => self.render(store.resume_redrive(RedriveId(*id), &by()).await),
             Op::Leave { .. } | Op::RecordPass | Op::ForgetKeys { .. } => self.maintain(op).await,
+            op => self.look(op).await,
+        }
+    }
+
+    async fn look(&mut self, op: &Op) -> String {
+        let store = &self.store;
+        match op {
             Op::Explain(id) => self.render(store.explain(self.message_at(*id)).await),
             Op::History(id) => self.render(store.history(self.message_at(*id)).await),
             Op::Late(id) => self.render(store.late(self.message_at(*id)).await),
