@@ -104,6 +104,8 @@ pub enum Scenario {
     Crash,
     /// SIGTERM under load: duplicates, losses, and how long the end takes
     Stop,
+    /// Limits that four processes keep together, seen by their receiver
+    Limits,
     /// What a server with ten idle queues costs
     Idle,
     /// Enqueues through the HTTP API
@@ -137,6 +139,7 @@ impl Scenario {
             Self::Work
                 | Self::Crash
                 | Self::Stop
+                | Self::Limits
                 | Self::Idle
                 | Self::Http
                 | Self::Orders
@@ -167,6 +170,7 @@ impl Scenario {
             Self::Wake => "wake",
             Self::Crash => "crash",
             Self::Stop => "stop",
+            Self::Limits => "limits",
             Self::Idle => "idle",
             Self::Http => "http",
             Self::Orders => "orders",
@@ -226,6 +230,8 @@ pub(crate) struct Counts {
     pub(crate) crash_held: u32,
     pub(crate) stops: u32,
     pub(crate) stop_messages: u32,
+    /// Messages delivered under limits of all processes.
+    pub(crate) limited: u32,
     pub(crate) idle: Duration,
     /// How long each case of the HTTP API is measured.
     pub(crate) http: Duration,
@@ -292,6 +298,7 @@ const SMOKE: Counts = Counts {
     crash_held: 16,
     stops: 2,
     stop_messages: 500,
+    limited: 100,
     idle: Duration::from_secs(2),
     http: Duration::from_millis(300),
     memory_pairs: 10,
@@ -332,6 +339,7 @@ const QUICK: Counts = Counts {
     crash_held: 400,
     stops: 10,
     stop_messages: 1_000,
+    limited: 500,
     idle: Duration::from_secs(20),
     http: Duration::from_secs(4),
     memory_pairs: 200,
@@ -372,6 +380,7 @@ const FULL: Counts = Counts {
     crash_held: 400,
     stops: 50,
     stop_messages: 2_000,
+    limited: 3_000,
     idle: Duration::from_secs(60),
     http: Duration::from_secs(15),
     memory_pairs: 500,

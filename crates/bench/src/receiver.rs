@@ -37,6 +37,15 @@ struct State {
     seen: watch::Sender<u64>,
     by_key: Mutex<HashMap<String, u32>>,
     last: Mutex<Option<Instant>>,
+    begun: Mutex<Begun>,
+}
+
+/// When deliveries began.
+#[derive(Debug, Default)]
+struct Begun {
+    times: Vec<Instant>,
+    under_way: usize,
+    most: usize,
 }
 
 impl Receiver {
@@ -49,6 +58,7 @@ impl Receiver {
             seen: watch::Sender::new(0),
             by_key: Mutex::default(),
             last: Mutex::default(),
+            begun: Mutex::default(),
         });
         let mut listening = JoinSet::new();
         listening.spawn(accept(listener, Arc::clone(&state)));
@@ -92,6 +102,12 @@ impl Receiver {
         *lock(&self.state.last)
     }
 
+    /// When deliveries began, in order, and the most that were under way at once.
+    pub(crate) fn begun(&self) -> (Vec<Instant>, usize) {
+        let begun = lock(&self.state.begun);
+        (begun.times.clone(), begun.most)
+    }
+
     /// How many messages came at all, and how many deliveries were one too many.
     pub(crate) fn messages_and_repeats(&self) -> (u64, u64) {
         let by_key = lock(&self.state.by_key);
@@ -118,9 +134,16 @@ async fn answer(stream: TcpStream, state: &State) -> Result<()> {
             // Never answered.
             return std::future::pending().await;
         }
+        {
+            let mut begun = lock(&state.begun);
+            begun.times.push(Instant::now());
+            begun.under_way += 1;
+            begun.most = begun.most.max(begun.under_way);
+        }
         if !state.pause.is_zero() {
             drop(timeout(state.pause, std::future::pending::<()>()).await);
         }
+        lock(&state.begun).under_way -= 1;
         let key = request.header("idempotency-key").context("no key")?;
         // Counted before it is answered: a delivery counts even if its answer is lost.
         *lock(&state.by_key).entry(key.to_owned()).or_default() += 1;

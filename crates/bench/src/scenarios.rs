@@ -7,6 +7,7 @@ mod depth;
 mod drain;
 mod http;
 mod idle;
+mod limits;
 mod ls;
 mod memory;
 mod orders;
@@ -106,6 +107,7 @@ async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<A
         Scenario::Wake => Box::pin(wake::run(plan, scratch)).await,
         Scenario::Crash => Box::pin(crash::run(plan, scratch)).await,
         Scenario::Stop => Box::pin(stop::run(plan, scratch)).await,
+        Scenario::Limits => Box::pin(limits::run(plan, scratch)).await,
         Scenario::Idle => Box::pin(idle::run(plan, scratch)).await,
         Scenario::Http => Box::pin(http::run(plan, scratch)).await,
         Scenario::Orders => Box::pin(orders::run(plan, scratch)).await,

@@ -385,8 +385,8 @@ BEGIN
     PERFORM consign.require_same_length(p_payloads, cardinality(p_keys), cardinality(p_groups), cardinality(p_headers));
     RETURN QUERY SELECT * FROM consign.enqueue_numbered(
         p_queue, NULL, p_payloads, p_keys, p_groups, p_headers,
-        -- Nothing is called for a message that is due at once.
-        CASE WHEN p_delay = '0' AND p_at IS NULL THEN NULL
+        -- Nothing is called for a message that is due at once. As text, in each style: years and days cancel out in a comparison.
+        CASE WHEN p_delay::text IN ('00:00:00', '@ 0', '0', 'PT0S') AND p_at IS NULL THEN NULL
              ELSE array_fill(consign.due_time(consign.clock(), p_delay, p_at, 0), ARRAY[coalesce(cardinality(p_payloads), 0)]) END,
         NULL, NULL, true);
 END $$;

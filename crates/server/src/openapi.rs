@@ -86,7 +86,7 @@ const JSON: &str = "application/json";
         erase::one, erase::many,
         queues::list, queues::show, queues::put, queues::patch, queues::pause, queues::resume,
         claims::claim,
-        leases::list, leases::renew, leases::begin, leases::settle, leases::release,
+        leases::list, leases::reserve_slots, leases::renew, leases::begin, leases::settle, leases::release,
         leases::end,
         redrives::start, redrives::list, redrives::show, redrives::stop, redrives::resume,
         schedules::list, schedules::show, schedules::put, schedules::remove, schedules::pause,

@@ -140,7 +140,8 @@ async fn middle(store: &dyn Store) -> Result<Timestamp> {
     Ok(page.items.first().context("there are messages")?.created_at)
 }
 
-/// Times of several calls, in microseconds. A page of what is rare is empty: it looked as far as it may.
+/// Times of several calls, in microseconds. A page of what is rare is empty: it looked as far as it may. One that begins at
+/// a time may be short: where it begins is known to a minute.
 async fn times(
     store: &dyn Store,
     filter: &Filter,
@@ -157,7 +158,9 @@ async fn times(
         let started = Instant::now();
         let page = store.list(filter, None, PAGE).await?;
         times.record(u64::try_from(started.elapsed().as_micros())?)?;
-        ensure!(page.items.len() == expected, "{name}: {expected} messages");
+        let found = page.items.len();
+        let is_right = found == expected || name == "until" && found < expected;
+        ensure!(is_right, "{name}: {found} of {expected} messages");
     }
     Ok(times)
 }

@@ -73,7 +73,7 @@ async fn run(scenarios: &[&str]) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_scenarios_with_processes_run() {
-    let report = run(&["work", "crash", "stop", "idle", "http", "orders"]).await;
+    let report = run(&["work", "crash", "stop", "limits", "idle", "http", "orders"]).await;
     counts_are_met(&report["scenarios"][2]);
 }
 

@@ -160,14 +160,14 @@ fn print_queue(out: Output, queue: &Queue) -> Result<(), Failure> {
         Some(at) => format!("paused since {}", stamp(at, now)),
         None => "running".to_owned(),
     };
-    out.line(format_args!("{:<19}{}", "queue", queue.name))?;
-    out.line(format_args!("{:<19}{status}", "status"))?;
+    out.line(format_args!("{:<23}{}", "queue", queue.name))?;
+    out.line(format_args!("{:<23}{status}", "status"))?;
     let Value::Object(policy) = json!(queue.policy) else {
         unreachable!("invariant: a policy is an object");
     };
     for (name, value) in policy {
         let value = value.as_str().map_or(value.to_string(), str::to_owned);
-        out.line(format_args!("{name:<19}{value}"))?;
+        out.line(format_args!("{name:<23}{value}"))?;
     }
     Ok(())
 }
@@ -183,13 +183,13 @@ fn print_counts(out: Output, counts: &Counts) -> Result<(), Failure> {
         oldest_due_at,
     } = counts;
     out.line(format_args!(
-        "{:<19}{ready} ready, {scheduled} scheduled, {waiting} waiting, {leased} leased, \
+        "{:<23}{ready} ready, {scheduled} scheduled, {waiting} waiting, {leased} leased, \
          {held} held, {dead} dead",
         "messages"
     ))?;
     if let Some(at) = oldest_due_at {
         let oldest = stamp(*at, Timestamp::now());
-        out.line(format_args!("{:<19}due {oldest}", "oldest"))?;
+        out.line(format_args!("{:<23}due {oldest}", "oldest"))?;
     }
     Ok(())
 }

@@ -79,6 +79,13 @@ async fn a_step_that_is_cut_off_loses_and_doubles_nothing() {
         .await
         .unwrap();
     assert!(step.await.unwrap().is_err(), "it was cut off");
+    // It holds its locks until it is gone, after its last answer.
+    let gone = format!("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = {pid})");
+    eventually("the step is gone", SOON, async || {
+        let gone = sqlx::query_scalar::<_, bool>(AssertSqlSafe(gone.clone()));
+        gone.fetch_one(store.pool()).await.unwrap()
+    })
+    .await;
     sqlx::raw_sql("ROLLBACK")
         .execute(&mut blocker)
         .await

@@ -260,16 +260,16 @@ pub(crate) struct MessagePage {
 /// The dead by queue and code, the largest group first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CauseList {
+    #[schema(value_type = Vec<shapes::DeadCause>)]
     pub(crate) causes: Vec<CauseView>,
     /// Whether these are all dead messages that match; else the newest 100,000 of them.
     pub(crate) is_whole: bool,
 }
 
 /// What is dead for one reason.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
 pub(crate) struct CauseView {
     #[serde(flatten)]
-    #[schema(value_type = shapes::DeadCause)]
     pub(crate) cause: consign_kernel::DeadCause,
     /// Where the sink of the queue delivers to now; null if this process has none for it.
     pub(crate) destination: Option<String>,

@@ -135,6 +135,8 @@ pub(crate) struct DeadCause {
     example: i64,
     /// Why that one is dead, for people.
     detail: Option<String>,
+    /// Where the sink of the queue delivers to now; null if this process has none for it.
+    destination: Option<String>,
 }
 
 /// A lease as others see it: its token is its owner's alone.

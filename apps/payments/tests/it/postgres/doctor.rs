@@ -147,7 +147,7 @@ async fn what_a_person_resolved_is_not_looked_at_again() {
 /// Auditors and operators look everywhere; the roles of payments at what is in the server's catalog.
 #[tokio::test]
 async fn doctor_runs_under_every_role_of_payments() {
-    const CHECKS: usize = 10;
+    const CHECKS: usize = 11;
     let database = database().await;
     for (role, checked) in [
         ("consign_auditor", CHECKS),
