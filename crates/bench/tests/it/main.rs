@@ -195,16 +195,24 @@ async fn sqlite_needs_no_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ls_measures_both_databases() {
     let report = on_server(Scenario::Ls).await;
-    let targets = [
-        ("PostgreSQL, all, p99", 100.0),
-        ("PostgreSQL, one queue, p99", 100.0),
-        ("PostgreSQL, ready, p99", 100.0),
-        ("PostgreSQL, delivered, p99", 100.0),
-        ("SQLite, all, p99", 100.0),
-        ("SQLite, one queue, p99", 100.0),
-        ("SQLite, ready, p99", 100.0),
-        ("SQLite, delivered, p99", 100.0),
+    let filters = [
+        "all",
+        "one queue",
+        "ready",
+        "delivered",
+        "since",
+        "until",
+        "rare group",
+        "rare key prefix",
+        "rare header",
+        "rare group until",
     ];
+    let figure = |database: &str, filter: &str| format!("{database}, {filter}, p99");
+    let databases = ["PostgreSQL", "SQLite"].into_iter();
+    let names: Vec<String> = databases
+        .flat_map(|database| filters.map(|filter| figure(database, filter)))
+        .collect();
+    let targets: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 100.0)).collect();
     check(&report, Scenario::Ls, &targets);
     let postgres = report.environment.postgres.as_ref().unwrap();
     let told: BTreeSet<&str> = postgres
