@@ -102,6 +102,7 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
         ("POST", "/v1/schedules/{name}/resume", OPERATE),
         ("POST", "/v1/schedules/{name}/run", OPERATE),
         ("POST", "/v1/claims", WORK),
+        ("POST", "/v1/queues/{queue}/slots", WORK),
         ("POST", "/v1/leases/{token}/end", OPERATE),
         ("POST", "/v1/leases/{token}/renew", WORK),
         ("POST", "/v1/leases/{token}/begin", WORK),
