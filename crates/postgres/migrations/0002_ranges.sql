@@ -79,28 +79,40 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.audit_
 CREATE TRIGGER permanent BEFORE DELETE ON consign.audit_0
     FOR EACH ROW EXECUTE FUNCTION consign.refuse_change();
 
+-- Where the last range ends when it has messages: at 10,000 messages a second its ids last for 3 years.
+CREATE FUNCTION consign.last_range_end(p_first bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    RETURN p_first + 1000000000000;
+REVOKE ALL ON FUNCTION consign.last_range_end(bigint) FROM PUBLIC;
+
 -- Creates the partitions of a range, with their triggers. Only the owner has rights on them: other roles read and write
--- through the parents. Those of audit begin at 1, above the entries about no message.
+-- through the parents. Those of audit begin at 1, above the entries about no message. Those of the last range have a constraint
+-- from the beginning: added when they have rows, it would have to be validated, which reads them all.
 CREATE FUNCTION consign.make_range(p_first bigint, p_until bigint) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_number bigint;
     v_parent text;
+    v_child  text;
 BEGIN
     INSERT INTO consign.range (first, until, created_at) VALUES (p_first, p_until, consign.clock()) RETURNING number INTO v_number;
     FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
+        v_child := v_parent || '_' || v_number;
         EXECUTE format('CREATE TABLE consign.%I PARTITION OF consign.%I FOR VALUES FROM (%s) TO (%s)',
-                       v_parent || '_' || v_number, v_parent, CASE v_parent WHEN 'audit' THEN greatest(p_first, 1) ELSE p_first END, p_until);
+                       v_child, v_parent, CASE v_parent WHEN 'audit' THEN greatest(p_first, 1) ELSE p_first END, p_until);
         EXECUTE format('CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.%I '
-                       'FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change()', v_parent || '_' || v_number);
+                       'FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change()', v_child);
+        CONTINUE WHEN p_until < 9223372036854775807;
+        EXECUTE format('ALTER TABLE consign.%I ADD CONSTRAINT range_end CHECK (%I >= %s AND %2$I < %4$s)', v_child,
+                       CASE v_parent WHEN 'message' THEN 'id' ELSE 'message_id' END, p_first, consign.last_range_end(p_first));
     END LOOP;
     RETURN v_number;
 END $$;
 REVOKE ALL ON FUNCTION consign.make_range(bigint, bigint) FROM PUBLIC;
 
--- Gives the last range an end, and creates another last one. The partitions are detached and attached with new bounds,
--- which is immediate if they are empty, or if a constraint says that their ids are below the end.
+-- Ends the last range at p_until, and creates another last one. The partitions are detached and attached with new bounds,
+-- which is immediate: they are empty, or their constraint says that their ids are below p_until.
 CREATE FUNCTION consign.end_last_range(p_range consign.range, p_until bigint) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -113,46 +125,12 @@ BEGIN
         v_child := v_parent || '_' || p_range.number;
         EXECUTE format('ALTER TABLE consign.%I DETACH PARTITION consign.%I', v_parent, v_child);
         EXECUTE format('ALTER TABLE consign.%I ATTACH PARTITION consign.%I FOR VALUES FROM (%s) TO (%s)', v_parent, v_child, p_range.first, p_until);
-        IF EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = ('consign.' || v_child)::regclass AND c.conname = 'range_end') THEN
-            EXECUTE format('ALTER TABLE consign.%I DROP CONSTRAINT range_end', v_child);
-        END IF;
+        EXECUTE format('ALTER TABLE consign.%I DROP CONSTRAINT range_end', v_child);
     END LOOP;
     UPDATE consign.range r SET until = p_until WHERE r.number = p_range.number;
     PERFORM consign.make_range(p_until, p_range.until);
 END $$;
 REVOKE ALL ON FUNCTION consign.end_last_range(consign.range, bigint) FROM PUBLIC;
-
--- Ends the last range below p_until although it has rows, in three calls: a constraint, its validation, which reads the
--- rows without locking anyone out, and the end. An insert at or above p_until fails until then, so it must be far away.
-CREATE FUNCTION consign.end_full_range(p_range consign.range, p_until bigint) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
-    AS $$
-DECLARE
-    v_parent text;
-    v_child  text;
-    v_until  bigint;
-    v_valid  boolean;
-BEGIN
-    SELECT min(substring(pg_get_constraintdef(c.oid) FROM '< ''?(\d+)')::bigint), bool_and(c.convalidated) INTO v_until, v_valid
-        FROM pg_constraint c
-        WHERE c.conname = 'range_end' AND c.conrelid = ANY (ARRAY(
-            SELECT ('consign.' || p || '_' || p_range.number)::regclass FROM unnest(ARRAY['message', 'attempt', 'late', 'audit']) p));
-    IF v_valid THEN
-        LOCK TABLE consign.queue IN ACCESS EXCLUSIVE MODE;
-        PERFORM consign.end_last_range(p_range, v_until);
-        RETURN;
-    END IF;
-    FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
-        v_child := v_parent || '_' || p_range.number;
-        IF v_valid IS NULL THEN
-            EXECUTE format('ALTER TABLE consign.%I ADD CONSTRAINT range_end CHECK (%I >= %s AND %2$I < %4$s) NOT VALID', v_child,
-                           CASE v_parent WHEN 'message' THEN 'id' ELSE 'message_id' END, p_range.first, p_until);
-        ELSE
-            EXECUTE format('ALTER TABLE consign.%I VALIDATE CONSTRAINT range_end', v_child);
-        END IF;
-    END LOOP;
-END $$;
-REVOKE ALL ON FUNCTION consign.end_full_range(consign.range, bigint) FROM PUBLIC;
 
 -- The last id reserved for a message.
 CREATE FUNCTION consign.last_id() RETURNS bigint
@@ -166,17 +144,19 @@ CREATE FUNCTION consign.ranges_ahead() RETURNS bigint
     AS $$ SELECT count(*) FROM consign.range r WHERE r.first > consign.last_id() AND r.until < 9223372036854775807 $$;
 REVOKE ALL ON FUNCTION consign.ranges_ahead() FROM PUBLIC;
 
--- The range in use, if its first message is older than p_age, it has an end, and a queue has a time to keep messages. With an age of 0 any message is old enough,
--- also one from before the clock was set back.
+-- The range in use, if it is to be closed before it is full: it was the last one when it had messages, or its first message is
+-- older than p_age and a queue has a time to keep messages. With an age of 0 any message is old enough, also one from before
+-- the clock was set back.
 CREATE FUNCTION consign.aged_range(p_last bigint, p_age interval) RETURNS consign.range
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT r FROM consign.range r
         WHERE r.closed_at IS NULL AND r.first <= p_last AND r.until > p_last + 1 AND r.until < 9223372036854775807
-            AND (p_age = interval '0'
-                 OR EXISTS (SELECT FROM consign.queue q WHERE num_nonnulls(q.policy->>'keep_ms', q.policy->>'keep_dead_ms') > 0))
-            AND (SELECT p_age = interval '0' OR m.created_at <= consign.clock() - p_age FROM consign.message m
-                     WHERE m.id >= r.first AND m.id < r.until ORDER BY m.id LIMIT 1) $$;
+            AND (r.until = consign.last_range_end(r.first)
+                 OR (p_age = interval '0'
+                     OR EXISTS (SELECT FROM consign.queue q WHERE num_nonnulls(q.policy->>'keep_ms', q.policy->>'keep_dead_ms') > 0))
+                    AND (SELECT p_age = interval '0' OR m.created_at <= consign.clock() - p_age FROM consign.message m
+                             WHERE m.id >= r.first AND m.id < r.until ORDER BY m.id LIMIT 1)) $$;
 REVOKE ALL ON FUNCTION consign.aged_range(bigint, interval) FROM PUBLIC;
 
 -- The bounds of ids. A statement that finds rows by many ids names them beside the ids: PostgreSQL leaves out the ranges

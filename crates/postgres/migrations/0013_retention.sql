@@ -46,6 +46,7 @@ CREATE FUNCTION consign.prepare_ranges(p_token uuid, p_messages bigint, p_age in
 DECLARE
     v_last  bigint;
     v_range consign.range;
+    v_aged  consign.range;
 BEGIN
     IF (p_messages BETWEEN 1000 AND 1000000000) IS NOT TRUE THEN
         RAISE EXCEPTION 'ranges: must have from 1000 to 1000000000 ids' USING ERRCODE = 'CN006';
@@ -63,25 +64,20 @@ BEGIN
         RETURN;
     END IF;
     BEGIN
-        SELECT * INTO STRICT v_range FROM consign.range r WHERE r.until = 9223372036854775807;
-        IF consign.ranges_ahead() < 2 AND v_last >= v_range.first THEN
-            -- Far away: the constraint must hold until the next calls.
-            PERFORM consign.end_full_range(v_range, v_last + greatest(4 * p_messages, 100000000));
-            RETURN;
-        END IF;
         -- Whoever reserves ids has read this table and holds it until the end of its transaction: from here on there is
         -- no transaction with ids that it has not inserted.
         LOCK TABLE consign.queue IN ACCESS EXCLUSIVE MODE;
+        -- Before the last range gets an end: the ids are moved there once that is committed, since a rollback leaves them moved.
+        v_aged := consign.aged_range(consign.last_id(), p_age);
         WHILE consign.ranges_ahead() < 2 LOOP
             SELECT * INTO STRICT v_range FROM consign.range r WHERE r.until = 9223372036854775807;
-            EXIT WHEN consign.last_id() >= v_range.first;
-            PERFORM consign.end_last_range(v_range, v_range.first + p_messages);
+            -- Far away if messages went there while no maintenance ran: the constraint allows no other end.
+            PERFORM consign.end_last_range(v_range, CASE WHEN consign.last_id() < v_range.first THEN v_range.first + p_messages
+                                                         ELSE consign.last_range_end(v_range.first) END);
         END LOOP;
         v_last := consign.last_id();
-        v_range := consign.aged_range(v_last, p_age);
-        IF v_range.number IS NOT NULL THEN
-            PERFORM setval('consign.message_id_seq', v_range.until - 1);
-            v_last := v_range.until - 1;
+        IF v_aged.number IS NOT NULL THEN
+            v_last := setval('consign.message_id_seq', v_aged.until - 1);
         END IF;
         UPDATE consign.range r SET closed_at = consign.clock() WHERE r.closed_at IS NULL AND r.until <= v_last + 1;
     EXCEPTION WHEN lock_not_available OR deadlock_detected THEN

@@ -36,3 +36,10 @@ SELECT 'range_rights', 'roles other than the owner have rights on consign.' || c
     FROM child c CROSS JOIN aclexplode(c.relacl) a
     WHERE a.grantee <> c.relowner
     GROUP BY c.name
+UNION ALL
+SELECT 'range_last_in_use', 'messages from ' || r.first || ' on are in the last range: no maintenance has made others for them, and they cannot leave',
+       'run the maintenance: consign serve or consign work with a login that has consign_operator, or consign retention run',
+       '{}'::bigint[]
+    FROM consign.range r
+    WHERE r.until = 9223372036854775807 AND EXISTS (SELECT FROM consign.message m WHERE m.id >= r.first)
+        AND EXISTS (SELECT FROM consign.queue q WHERE num_nonnulls(q.policy->>'keep_ms', q.policy->>'keep_dead_ms') > 0)
