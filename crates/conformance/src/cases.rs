@@ -409,6 +409,8 @@ macro_rules! each_case {
                 a_departure_under_way_keeps_its_times
                 a_policy_change_gives_up_a_departure
                 an_archive_is_required_unless_the_policy_disables_it
+                without_an_archive_messages_leave_that_need_none
+                without_an_archive_a_departure_that_needs_one_is_given_up
                 one_process_at_a_time_maintains
                 a_lost_maintenance_lease_changes_nothing
                 a_departure_goes_on_after_its_process

@@ -367,13 +367,28 @@ impl Maintenance {
         })
         .await;
         loop {
-            let begun = unlocked(|| self.store.begin_departure(self.token, cause)).await;
+            let begun = unlocked(|| self.store.begin_departure(self.token, cause, true)).await;
             let is_copying = |departure: &Departure| departure.state == DepartureState::Copying;
             if !begun.as_ref().is_some_and(is_copying) {
                 return begun;
             }
             self.renew().await;
         }
+    }
+
+    /// Begins a departure without an archive.
+    pub async fn begin_unarchived(&self) -> Step<Option<Departure>> {
+        self.renew().await;
+        unlocked(|| self.store.prepare_ranges(self.token, 1_000_000, Duration::ZERO)).await;
+        for _ in 0..200 {
+            let begun = self.store.begin_departure(self.token, DepartureCause::Age, false);
+            match begun.await.expect("begin_departure answers") {
+                Step::Refused(Refusal::Locked) => {}
+                Step::Done(Some(departure)) if departure.state == DepartureState::Copying => {}
+                begun => return begun,
+            }
+        }
+        panic!("refused as locked again and again");
     }
 
     /// Begins a departure, which must have this many messages.

@@ -133,7 +133,9 @@ pass_on! {
     Retain {
         lease_maintenance(owner: &str, token: Option<Token>, ttl: Duration) -> Option<Token>;
         prepare_ranges(token: Token, messages: u64, age: Duration) -> Step<u32>;
-        begin_departure(token: Token, cause: DepartureCause) -> Step<Option<Departure>>;
+        begin_departure(
+            token: Token, cause: DepartureCause, has_archive: bool
+        ) -> Step<Option<Departure>>;
         departing(id: DepartureId, after: Option<MessageId>, limit: u32) -> Vec<Record>;
         record_archive(token: Token, id: DepartureId, archive: &str) -> Step<()>;
         depart(token: Token, id: DepartureId) -> Step<Progress>;

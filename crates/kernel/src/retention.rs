@@ -91,6 +91,11 @@ pub struct Departure {
 }
 
 impl Departure {
+    /// Whether it goes on in a process with an archive only.
+    pub fn is_to_be_archived(&self) -> bool {
+        self.state == DepartureState::Open && self.must_archive
+    }
+
     /// Who and why, for its one audit entry: `owner` is the holder of the maintenance lease.
     pub fn by(&self, owner: &str, archive: Option<&str>) -> By {
         let archived = archive.map_or("not archived".to_owned(), |name| format!("archive {name}"));
@@ -157,8 +162,8 @@ pub enum Refusal {
     Locked,
     /// The messages of the departure have changed since they were fixed: it is given up, and begun anew later.
     Changed,
-    /// A queue requires an archive, and none was recorded.
-    NotArchived,
+    /// A queue requires an archive, and there is none.
+    NoArchive,
 }
 
 impl Refusal {
@@ -168,7 +173,7 @@ impl Refusal {
             Self::LeaseLost => "lease_lost",
             Self::Locked => "locked",
             Self::Changed => "changed",
-            Self::NotArchived => "not_archived",
+            Self::NoArchive => "no_archive",
         }
     }
 }

@@ -342,12 +342,17 @@ pub trait Retain: Send + Sync {
     /// leave. `None`: none was found. A call may look at a part of the store; the next one goes on.
     /// By size, it looks from the oldest message on.
     ///
+    /// Without `has_archive`, messages of queues that require an archive stay, and a departure under
+    /// way that is to be archived is given up. If no others may leave, the call is refused
+    /// (`NoArchive`).
+    ///
     /// A departure that is [`Copying`](crate::DepartureState::Copying) has no fixed messages yet:
     /// repeat the call.
     async fn begin_departure(
         &self,
         token: Token,
         cause: DepartureCause,
+        has_archive: bool,
     ) -> Result<Step<Option<Departure>>>;
 
     /// The messages of a departure with everything recorded about them, by id, those after

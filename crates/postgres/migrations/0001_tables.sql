@@ -134,7 +134,7 @@ INSERT INTO consign.maintenance (owner, token, expires_at) VALUES ('nobody', gen
 -- Departures: the messages from `first` up to `until` that leave together. state: `copying` what stays; `open`: which messages
 -- leave is decided; `archived`; `leaving`: they have left, and apps follow; `over`; `stopped`: its messages have changed, and
 -- what it made is to be removed. cutoffs: until when the last event of a message must have happened, by queue. by_size: it
--- began because the database is too large. number: of the range that takes the place of the old ones: its tables have what
+-- began because the database is too large. has_archive: the process that began it has an archive. number: of the range that takes the place of the old ones: its tables have what
 -- stays. next_id: the first id that is not decided about. messages, stay: how many leave and stay; counts: how many leave, by
 -- queue, and how many of them are dead and discarded; dead_ids, discarded_ids: these. detached: the numbers of ranges to be dropped.
 CREATE TABLE consign.departure (
@@ -144,6 +144,7 @@ CREATE TABLE consign.departure (
     at           timestamptz NOT NULL,
     cutoffs      jsonb NOT NULL,
     by_size      boolean NOT NULL,
+    has_archive  boolean NOT NULL,
     state        text NOT NULL DEFAULT 'copying' CHECK (state IN ('copying', 'open', 'archived', 'leaving', 'over', 'stopped')),
     number       bigint,
     next_id      bigint,

@@ -2,8 +2,8 @@
 
 -- Until when the events of messages must have happened for the messages to leave now, by queue; with the hook that knows
 -- which of them are needed longer, and the time that it is asked about. p_by_size: the database is too large, and delivered
--- messages leave before their time.
-CREATE FUNCTION consign.cutoffs(p_now timestamptz, p_by_size boolean) RETURNS jsonb
+-- messages leave before their time. Without p_has_archive, queues that require an archive are left out.
+CREATE FUNCTION consign.cutoffs(p_now timestamptz, p_by_size boolean, p_has_archive boolean) RETURNS jsonb
     -- Two of them are compared as text.
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
     AS $$
@@ -14,8 +14,9 @@ CREATE FUNCTION consign.cutoffs(p_now timestamptz, p_by_size boolean) RETURNS js
                    'needed', q.hooks->>'needed',
                    'at', CASE WHEN q.hooks ? 'needed' THEN p_now END))), '{}')
         FROM consign.queue q
-        WHERE q.policy->>'keep_ms' IS NOT NULL OR q.policy->>'keep_dead_ms' IS NOT NULL $$;
-REVOKE ALL ON FUNCTION consign.cutoffs(timestamptz, boolean) FROM PUBLIC;
+        WHERE num_nonnulls(q.policy->>'keep_ms', q.policy->>'keep_dead_ms') > 0
+            AND (p_has_archive OR NOT (q.policy->>'archive')::boolean) $$;
+REVOKE ALL ON FUNCTION consign.cutoffs(timestamptz, boolean, boolean) FROM PUBLIC;
 
 -- The messages from p_first up to p_until that apps still need, by the hooks in p_cutoffs.
 CREATE FUNCTION consign.needed(p_first bigint, p_until bigint, p_cutoffs jsonb) RETURNS SETOF bigint

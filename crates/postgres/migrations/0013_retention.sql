@@ -232,8 +232,9 @@ END $$;
 REVOKE ALL ON FUNCTION consign.copy_page(consign.departure) FROM PUBLIC;
 
 -- Finds the next closed range that is worth a departure, and begins it. Replacing a range costs as much as what stays: it
--- pays if a tenth of the messages leaves, if few stay, or after a day.
-CREATE FUNCTION consign.find_departure(p_by_size boolean) RETURNS void
+-- pays if a tenth of the messages leaves, if few stay, or after a day. Returns why none was found: `no_archive` if others
+-- require one.
+CREATE FUNCTION consign.find_departure(p_by_size boolean, p_has_archive boolean) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -244,7 +245,9 @@ DECLARE
     v_joined  CONSTANT int := 100000;
     v_started CONSTANT timestamptz := clock_timestamp();
     v_now     timestamptz := consign.clock();
-    v_cutoffs jsonb := consign.cutoffs(v_now, p_by_size);
+    v_cutoffs jsonb := consign.cutoffs(v_now, p_by_size, p_has_archive);
+    v_all_cutoffs jsonb := consign.cutoffs(v_now, p_by_size, true);
+    v_refusal text;
     v_range   consign.range;
     v_found   jsonb;
     v_next    timestamptz;
@@ -257,20 +260,24 @@ BEGIN
             WHERE r.closed_at IS NOT NULL AND NOT consign.is_looked_at(CASE WHEN p_by_size THEN r.size_look_at ELSE r.look_at END, v_now)
             ORDER BY r.first
     LOOP
-        EXIT WHEN v_cutoffs = '{}' OR clock_timestamp() > v_started + interval '10 seconds';
-        v_found := consign.look_at_range(v_range, v_cutoffs);
+        EXIT WHEN v_all_cutoffs = '{}' OR clock_timestamp() > v_started + interval '10 seconds';
+        v_found := consign.look_at_range(v_range, v_all_cutoffs);
         CONTINUE WHEN v_found IS NULL;
-        v_leave := (SELECT sum(e.value::bigint) FROM jsonb_each_text(v_found) e);
+        v_leave := (SELECT coalesce(sum(e.value::bigint), 0) FROM jsonb_each_text(v_found) e WHERE v_cutoffs ? e.key);
         v_all := (SELECT count(*) FROM consign.message m WHERE m.id >= v_range.first AND m.id < v_range.until);
-        IF v_leave * 10 >= v_all OR v_range.closed_at <= v_now - interval '1 day'
-            OR v_all - v_leave <= v_few AND (p_by_size OR NOT v_range.is_rest)
+        IF v_leave > 0 AND (v_leave * 10 >= v_all OR v_range.closed_at <= v_now - interval '1 day'
+                            OR v_all - v_leave <= v_few AND (p_by_size OR NOT v_range.is_rest))
         THEN
             v_first := coalesce((SELECT r.first FROM consign.range r
                                      WHERE r.until = v_range.first AND r.is_rest AND NOT v_range.is_rest
                                          AND v_all - v_leave + (SELECT count(*) FROM consign.message m WHERE m.id >= r.first AND m.id < r.until) <= v_joined),
                                 v_range.first);
-            INSERT INTO consign.departure (first, until, at, cutoffs, by_size) VALUES (v_first, v_range.until, v_now, v_cutoffs, p_by_size);
-            RETURN;
+            INSERT INTO consign.departure (first, until, at, cutoffs, by_size, has_archive)
+                VALUES (v_first, v_range.until, v_now, v_cutoffs, p_by_size, p_has_archive);
+            RETURN NULL;
+        END IF;
+        IF EXISTS (SELECT FROM jsonb_object_keys(v_found) q WHERE NOT v_cutoffs ? q) THEN
+            v_refusal := 'no_archive';
         END IF;
         IF v_all > v_small THEN
             v_next := v_now + least(interval '1 millisecond' * v_all, interval '1 day');
@@ -281,15 +288,21 @@ BEGIN
             END IF;
         END IF;
     END LOOP;
+    IF EXISTS (SELECT FROM consign.range r CROSS JOIN jsonb_object_keys(r.may_leave) q
+                   WHERE consign.is_looked_at(r.look_at, v_now) AND NOT v_cutoffs ? q AND v_all_cutoffs ? q)
+    THEN
+        v_refusal := 'no_archive';
+    END IF;
+    RETURN v_refusal;
 END $$;
-REVOKE ALL ON FUNCTION consign.find_departure(boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.find_departure(boolean, boolean) FROM PUBLIC;
 
 -- The departure under way, or a new one. While it is `copying`, a call copies a page of what stays, in a transaction of its own;
--- then its messages are fixed. All NULL: none was found. p_by_size: see consign.cutoffs.
+-- then its messages are fixed. All NULL: none was found. p_by_size, p_has_archive: see consign.cutoffs.
 --
 -- A crash between two calls leaves the departure as the last one committed it: the new range is unknown to the history until
 -- it takes its place, and the trigger goes on copying.
-CREATE FUNCTION consign.begin_departure(p_token uuid, p_by_size boolean DEFAULT false, OUT refusal text, OUT departure consign.departure)
+CREATE FUNCTION consign.begin_departure(p_token uuid, p_by_size boolean DEFAULT false, p_has_archive boolean DEFAULT true, OUT refusal text, OUT departure consign.departure)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms'
     AS $$
 BEGIN
@@ -299,8 +312,10 @@ BEGIN
         RETURN;
     END IF;
     BEGIN
-        SELECT * INTO departure FROM consign.departure d WHERE d.state IN ('copying', 'stopped') FOR UPDATE;
-        IF departure.state = 'stopped' THEN
+        -- One that needs an archive was begun by a process that had one.
+        SELECT * INTO departure FROM consign.departure d
+            WHERE d.state IN ('copying', 'stopped') OR d.state = 'open' AND d.must_archive AND NOT p_has_archive FOR UPDATE;
+        IF departure.state IN ('stopped', 'open') THEN
             PERFORM consign.clear_departure(departure);
         ELSIF departure.next_id IS NULL AND departure.state = 'copying' THEN
             PERFORM consign.follow_departure(departure);
@@ -308,7 +323,7 @@ BEGIN
             PERFORM consign.copy_page(departure);
         END IF;
         IF NOT EXISTS (SELECT FROM consign.departure d WHERE d.state <> 'over') THEN
-            PERFORM consign.find_departure(p_by_size);
+            refusal := consign.find_departure(p_by_size, p_has_archive);
         END IF;
         SELECT * INTO departure FROM consign.departure d WHERE d.state <> 'over';
         -- One that was stopped meanwhile is cleared by the next call.
@@ -318,7 +333,7 @@ BEGIN
         departure := NULL;
     END;
 END $$;
-REVOKE ALL ON FUNCTION consign.begin_departure(uuid, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.begin_departure(uuid, boolean, boolean) FROM PUBLIC;
 
 -- The next messages of a departure after p_after, by id, p_limit or about 16 MiB of them: all but those that were copied.
 CREATE FUNCTION consign.departing(p_departure bigint, p_after bigint, p_limit int) RETURNS bigint[]
@@ -383,7 +398,7 @@ DECLARE
     v_number bigint;
 BEGIN
     LOCK TABLE consign.message, consign.attempt, consign.late, consign.audit, consign.dead, consign.discarded IN ACCESS EXCLUSIVE MODE;
-    IF p_departure.cutoffs <> consign.cutoffs(p_departure.at, p_departure.by_size)
+    IF p_departure.cutoffs <> consign.cutoffs(p_departure.at, p_departure.by_size, p_departure.has_archive)
         OR cardinality(p_departure.dead_ids) <>
             (SELECT count(*) FROM unnest(p_departure.dead_ids) u JOIN consign.dead d ON d.message_id = u WHERE d.at <= p_departure.at)
     THEN
@@ -455,7 +470,7 @@ BEGIN
         ELSIF v_departure.state = 'over' THEN
             is_over := true;
         ELSIF v_departure.state = 'copying' OR v_departure.state = 'open' AND v_departure.must_archive THEN
-            refusal := 'not_archived';
+            refusal := 'no_archive';
         ELSIF v_departure.state <> 'leaving' THEN
             IF NOT consign.is_needed(v_departure) AND consign.detach_ranges(v_departure) THEN
                 removed := v_departure.messages;

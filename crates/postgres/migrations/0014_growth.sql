@@ -15,7 +15,7 @@ REVOKE ALL ON FUNCTION consign.count_range(bigint, bigint) FROM PUBLIC;
 CREATE FUNCTION consign.may_leave() RETURNS TABLE (queue text, messages bigint)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
-    WITH now AS MATERIALIZED (SELECT n AS at, consign.cutoffs(n, false) AS cutoffs FROM consign.clock() n)
+    WITH now AS MATERIALIZED (SELECT n AS at, consign.cutoffs(n, false, true) AS cutoffs FROM consign.clock() n)
     SELECT e.key, sum(e.value::bigint)::bigint
         FROM now CROSS JOIN consign.range r
         CROSS JOIN LATERAL jsonb_each_text(CASE WHEN consign.is_looked_at(r.look_at, now.at) THEN r.may_leave

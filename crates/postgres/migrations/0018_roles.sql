@@ -87,7 +87,7 @@ GRANT EXECUTE ON FUNCTION
     consign.tick(text, text, text, timestamptz, timestamptz[], bigint[], bigint, bigint, timestamptz),
     consign.lease_maintenance(text, uuid, interval),
     consign.prepare_ranges(uuid, bigint, interval),
-    consign.begin_departure(uuid, boolean),
+    consign.begin_departure(uuid, boolean, boolean),
     consign.departing(bigint, bigint, int),
     consign.record_archive(uuid, bigint, text),
     consign.depart(uuid, bigint),

@@ -63,10 +63,11 @@ impl Retain for PostgresStore {
         &self,
         token: Token,
         cause: DepartureCause,
+        has_archive: bool,
     ) -> Result<Step<Option<Departure>>> {
         let started = Instant::now();
         loop {
-            let begun = self.begin_or_copy(token, cause).await?;
+            let begun = self.begin_or_copy(token, cause, has_archive).await?;
             let is_copying = matches!(
                 &begun,
                 Step::Done(Some(departure)) if departure.state == DepartureState::Copying
@@ -172,11 +173,13 @@ impl PostgresStore {
         &self,
         token: Token,
         cause: DepartureCause,
+        has_archive: bool,
     ) -> Result<Step<Option<Departure>>> {
-        let statement =
-            sqlx::query("SELECT b.refusal, (b.departure).* FROM consign.begin_departure($1, $2) b")
-                .bind(token.0)
-                .bind(cause == DepartureCause::Size);
+        let sql = "SELECT b.refusal, (b.departure).* FROM consign.begin_departure($1, $2, $3) b";
+        let statement = sqlx::query(sql)
+            .bind(token.0)
+            .bind(cause == DepartureCause::Size)
+            .bind(has_archive);
         let rows = self
             .fetch_as(Use::Report, "begin a departure", statement)
             .await?;

@@ -42,6 +42,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 const FAILED: &str = "failed";
 /// Passes that end alike are recorded no more often: a sample counts messages.
 const RECORD_PAUSE: Duration = Duration::from_secs(30);
+/// A pass that goes on for longer records so.
+const SAMPLE_PAUSE: Duration = Duration::from_secs(600);
 /// Keys forgotten by one statement.
 const KEYS_PER_STEP: u32 = 1_000;
 
@@ -81,6 +83,9 @@ impl std::fmt::Debug for Maintenance {
 
 /// Whether to go on, or why to end.
 type Flow<T> = ControlFlow<End, T>;
+
+/// A step that was taken.
+const GO_ON: Result<Flow<()>> = Ok(ControlFlow::Continue(()));
 
 /// Unwraps the answer of a step; ends the pass if it was refused.
 macro_rules! done {
@@ -129,42 +134,76 @@ impl Maintenance {
         if let ControlFlow::Break(end) = taken? {
             pass.end = end;
         }
-        if let End::Refused(_) | End::NoArchive | End::OverSize = pass.end {
+        if let End::Refused(_) | End::OverSize = pass.end {
             counter!(REFUSALS_TOTAL, "reason" => pass.end.as_str()).increment(1);
         }
         Ok(pass)
     }
 
+    /// Takes the steps one after the other. A refusal or failure of one keeps no other from being taken; the first
+    /// one is the end of the pass.
     async fn take_steps(&self, token: Token, pass: &mut Pass) -> Result<Flow<()>> {
-        let Options {
-            range_messages,
-            range_age,
-            ..
-        } = self.options;
-        done!(
-            self.unlocked(token, || self.store.prepare_ranges(
-                token,
-                range_messages,
-                range_age
-            ))
-            .await?
+        let left = self.leave(token, DepartureCause::Age, pass).await;
+        let is_free = matches!(
+            left,
+            Ok(ControlFlow::Continue(()) | ControlFlow::Break(End::Refused(Refusal::NoArchive)))
         );
-        kill_at("ranges_prepared");
-        while done!(
-            self.next_departure(token, DepartureCause::Age, pass)
-                .await?
-        ) {}
-        done!(self.clear_archive(token).await?);
-        // Departures by size come last: forgetting keys makes the database smaller, too.
-        done!(self.forget_keys(token, pass).await?);
-        while self.is_over_size().await? {
-            if !done!(
-                self.next_departure(token, DepartureCause::Size, pass)
-                    .await?
-            ) {
-                return Ok(ControlFlow::Break(End::OverSize));
+        let forgotten = self.forget_keys(token, pass).await;
+        // Departures by size come last: forgetting keys makes the database smaller, too. None begins while another
+        // is under way.
+        let shrunk = if is_free {
+            self.leave(token, DepartureCause::Size, pass).await
+        } else {
+            GO_ON
+        };
+        first_end(first_end(left, forgotten), shrunk)
+    }
+
+    /// Lets messages leave, a departure after the other. A backlog takes hours: before each one the ranges ahead of
+    /// the ids in use are prepared, and the archive is cleared.
+    async fn leave(
+        &self,
+        token: Token,
+        cause: DepartureCause,
+        pass: &mut Pass,
+    ) -> Result<Flow<()>> {
+        let mut met = GO_ON;
+        let mut recorded = Instant::now();
+        while cause == DepartureCause::Age || self.is_over_size().await? {
+            met = first_end(met, self.prepare_ranges(token).await);
+            kill_at("ranges_prepared");
+            met = first_end(met, self.clear_archive(token).await);
+            match self.next_departure(token, cause, pass).await {
+                Ok(ControlFlow::Continue(true)) => {}
+                Ok(ControlFlow::Continue(false)) if cause == DepartureCause::Size => {
+                    return first_end(met, Ok(ControlFlow::Break(End::OverSize)));
+                }
+                Ok(ControlFlow::Continue(false)) => return met,
+                Ok(ControlFlow::Break(end)) => return first_end(met, Ok(ControlFlow::Break(end))),
+                Err(error) => return first_end(met, Err(error)),
+            }
+            if recorded.elapsed() >= SAMPLE_PAUSE {
+                self.record(token, &GO_ON).await;
+                recorded = Instant::now();
             }
         }
+        met
+    }
+
+    /// Copying what stays of a large range takes long, and ids go on. A lock in the way is met again soon.
+    async fn prepare_meanwhile(&self, token: Token) -> Result<Flow<()>> {
+        let (messages, age) = (self.options.range_messages, self.options.range_age);
+        let prepared = self.store.prepare_ranges(token, messages, age).await?;
+        Ok(match prepared {
+            Step::Refused(refusal @ Refusal::LeaseLost) => ControlFlow::Break(End::Refused(refusal)),
+            _ => ControlFlow::Continue(()),
+        })
+    }
+
+    async fn prepare_ranges(&self, token: Token) -> Result<Flow<()>> {
+        let (messages, age) = (self.options.range_messages, self.options.range_age);
+        let prepared = self.unlocked(token, || self.store.prepare_ranges(token, messages, age));
+        done!(prepared.await?);
         Ok(ControlFlow::Continue(()))
     }
 
@@ -186,7 +225,7 @@ impl Maintenance {
         }
         match self.store.record_pass(token, end).await {
             Ok(_) => {}
-            Err(error) => tracing::debug!("the end of a pass was not recorded: {error}"),
+            Err(error) => tracing::warn!("the end of a pass was not recorded: {error}"),
         }
     }
 
@@ -200,13 +239,17 @@ impl Maintenance {
         let departure = loop {
             let started = Instant::now();
             let begun = self
-                .unlocked(token, || self.store.begin_departure(token, cause))
+                .unlocked(token, || {
+                    let has_archive = self.options.archive.is_some();
+                    self.store.begin_departure(token, cause, has_archive)
+                })
                 .await?;
             match done!(begun) {
                 None => return Ok(ControlFlow::Continue(false)),
                 Some(departure) if departure.state == DepartureState::Copying => {
                     kill_at("departure_copying");
                     done!(self.pause(token, started.elapsed()).await?);
+                    done!(self.prepare_meanwhile(token).await?);
                 }
                 Some(departure) => break departure,
             }
@@ -244,12 +287,10 @@ impl Maintenance {
         departure: &Departure,
         pass: &mut Pass,
     ) -> Result<Flow<()>> {
-        if departure.state == DepartureState::Open {
-            match &self.options.archive {
-                Some(archive) => done!(self.archive(token, archive, departure).await?),
-                None if departure.must_archive => return Ok(ControlFlow::Break(End::NoArchive)),
-                None => {}
-            }
+        if let Some(archive) = &self.options.archive
+            && departure.state == DepartureState::Open
+        {
+            done!(self.archive(token, archive, departure).await?);
         }
         for step in 1.. {
             let started = Instant::now();
@@ -368,6 +409,14 @@ impl Maintenance {
 /// How long the maintenance pauses after a step that took so long.
 pub fn pause_after(took: Duration) -> Duration {
     (took * PAUSE_FACTOR).min(PAUSE_MAX)
+}
+
+/// The first of two results that is an end.
+fn first_end(first: Result<Flow<()>>, second: Result<Flow<()>>) -> Result<Flow<()>> {
+    match first {
+        Ok(ControlFlow::Continue(())) => second,
+        end => end,
+    }
 }
 
 /// The failpoint after a step of a departure; its name is not made in a release build.

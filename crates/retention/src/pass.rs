@@ -22,8 +22,6 @@ pub enum End {
     Done,
     /// Another process has the maintenance.
     Elsewhere,
-    /// A queue requires an archive, and this process has none.
-    NoArchive,
     /// The database is larger than it may be, and no more messages may leave.
     OverSize,
     /// The store refused a step.
@@ -36,7 +34,6 @@ impl End {
         match self {
             Self::Done => "done",
             Self::Elsewhere => "elsewhere",
-            Self::NoArchive => "no_archive",
             Self::OverSize => "over_size",
             Self::Refused(refusal) => refusal.as_str(),
         }

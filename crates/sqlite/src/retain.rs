@@ -6,6 +6,7 @@
 
 mod depart;
 mod growth;
+mod search;
 mod window;
 
 pub(crate) use growth::Gone;
@@ -25,7 +26,7 @@ use jiff::Timestamp;
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
-use self::window::{DepartureRow, Terms, Window};
+use self::window::DepartureRow;
 use crate::{
     SqliteStore,
     component::Components,
@@ -39,10 +40,6 @@ use crate::{
     store::{snapshot, write},
 };
 
-/// Windows that one call looks at: with 10,000 messages each, a second or so of reading.
-const WINDOWS_MAX: usize = 50;
-/// The same while the file is too large: it becomes smaller only with what is found.
-const SIZE_WINDOWS_MAX: usize = 10 * WINDOWS_MAX;
 /// Bytes of payloads and headers in one page of records, unless the first message has more.
 const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Keys that one call forgets: the write lock is held meanwhile.
@@ -86,8 +83,9 @@ impl Retain for SqliteStore {
         &self,
         token: Token,
         cause: DepartureCause,
+        has_archive: bool,
     ) -> consign_kernel::Result<Step<Option<Departure>>> {
-        self.search(token, cause).await
+        self.search(token, cause, has_archive).await
     }
 
     async fn departing(
@@ -164,48 +162,6 @@ impl Retain for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Looks for the next window with messages that may leave, and begins its departure.
-    ///
-    /// Each window is read by itself, so that the log can be copied into the file in between. What
-    /// changes before the departure is recorded is found by its first step, as any later change is.
-    async fn search(
-        &self,
-        token: Token,
-        cause: DepartureCause,
-    ) -> consign_kernel::Result<Step<Option<Departure>>> {
-        let (at, components) = (self.now(), &self.inner.components);
-        let search = snapshot!(self, "begin a departure", |tx| Search::start(
-            &mut tx, components, at, token, cause
-        ))?;
-        let mut search = match search {
-            Step::Done(search) => search,
-            Step::Refused(refusal) => return Ok(Step::Refused(refusal)),
-        };
-        let mut found = None;
-        let windows_max = match cause {
-            DepartureCause::Age => WINDOWS_MAX,
-            DepartureCause::Size => SIZE_WINDOWS_MAX,
-        };
-        for _ in 0..windows_max {
-            if search.is_over || found.is_some() {
-                break;
-            }
-            found = snapshot!(self, "begin a departure", |tx| search
-                .next(&mut tx, self.inner.hold_max))?;
-        }
-        let Search {
-            under_way, cursor, ..
-        } = search;
-        // The next search for the oldest begins with the oldest again.
-        let is_unmet = cause == DepartureCause::Size && found.is_none();
-        let cursor = if is_unmet { 0 } else { cursor };
-        if let Some(departure) = under_way {
-            return Ok(Step::Done(Some(departure)));
-        }
-        write!(self, "begin a departure", (found), |work| work
-            .begin_departure(token, cause, cursor, (*found).as_ref()))
-    }
-
     /// Gives free pages back to the file system, step by step: others write in between.
     async fn vacuum(&self) -> consign_kernel::Result<()> {
         let hold_max = self.inner.hold_max;
@@ -220,90 +176,6 @@ impl SqliteStore {
             write!(self, "vacuum", (), |work| work.vacuum(hold_max))?;
         }
         Ok(())
-    }
-}
-
-/// A search for messages that may leave: upwards from the last one's end, and once around.
-struct Search<'s> {
-    components: &'s Components,
-    /// The departure that is not over; there is nothing to look for then.
-    under_way: Option<Departure>,
-    at: Timestamp,
-    cutoffs: BTreeMap<QueueName, Cutoffs>,
-    /// Where it started: the last id that the searches before have passed.
-    start: i64,
-    cursor: i64,
-    has_wrapped: bool,
-    is_over: bool,
-}
-
-impl<'s> Search<'s> {
-    async fn start(
-        connection: &mut SqliteConnection,
-        components: &'s Components,
-        at: Timestamp,
-        token: Token,
-        cause: DepartureCause,
-    ) -> Result<Step<Self>> {
-        if owner(connection, at, token).await?.is_none() {
-            return Ok(Step::Refused(Refusal::LeaseLost));
-        }
-        let under_way = window::under_way(connection).await?;
-        let cutoffs = cutoffs(connection, components, at, cause).await?;
-        let start: i64 = sqlx::query_scalar(sql!("maintenance_cursor"))
-            .bind(cause == DepartureCause::Size)
-            .fetch_one(connection)
-            .await?;
-        Ok(Step::Done(Self {
-            components,
-            is_over: under_way.is_some() || cutoffs.is_empty(),
-            under_way: under_way.map(|row| row.departure),
-            at,
-            cutoffs,
-            start,
-            cursor: start,
-            has_wrapped: false,
-        }))
-    }
-
-    /// Looks at the next window; returns it if messages of it may leave.
-    async fn next(
-        &mut self,
-        connection: &mut SqliteConnection,
-        read_max: Duration,
-    ) -> Result<Option<Window>> {
-        let next: Option<(i64, i64)> = sqlx::query_as(sql!("message_next"))
-            .bind(self.cursor)
-            .fetch_optional(&mut *connection)
-            .await?;
-        let Some((first, created_at)) = next else {
-            self.go_around();
-            return Ok(None);
-        };
-        let terms = Terms {
-            cutoffs: &self.cutoffs,
-            at: self.at,
-            components: self.components,
-        };
-        let window = Window::read(connection, first, terms, read_max).await?;
-        self.cursor = window.last;
-        self.is_over = self.has_wrapped && self.cursor >= self.start;
-        let latest = self.cutoffs.values().filter_map(Cutoffs::latest).max();
-        if !window.leaving.is_empty() {
-            return Ok(Some(window));
-        }
-        // Ids grow with time, so what follows a window that begins too young is too young as well; after
-        // a clock was set back it may be older, and is found when this window is old enough.
-        if latest.map(rows::micros) < Some(created_at) {
-            self.go_around();
-        }
-        Ok(None)
-    }
-
-    /// Goes on with the oldest message, unless all have been looked at.
-    fn go_around(&mut self) {
-        self.is_over = self.has_wrapped || self.start == 0;
-        (self.has_wrapped, self.cursor) = (true, 0);
     }
 }
 
@@ -336,31 +208,6 @@ impl Work<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Records how far a search has come, and the departure of what it has found.
-    async fn begin_departure(
-        &mut self,
-        token: Token,
-        cause: DepartureCause,
-        cursor: i64,
-        window: Option<&Window>,
-    ) -> Result<Step<Option<Departure>>> {
-        if owner(self.connection, self.now, token).await?.is_none() {
-            return Ok(Step::Refused(Refusal::LeaseLost));
-        }
-        sqlx::query(sql!("maintenance_move"))
-            .bind(cursor)
-            .bind(cause == DepartureCause::Size)
-            .execute(&mut *self.connection)
-            .await?;
-        match window {
-            Some(window) => {
-                let departure = window.begin(self.connection).await?;
-                Ok(Step::Done(Some(departure)))
-            }
-            None => Ok(Step::Done(None)),
-        }
     }
 
     async fn record_archive(

@@ -85,7 +85,7 @@ pub(crate) async fn by_size_an_archive_is_still_required(harness: &dyn Harness) 
         .expect("messages may leave");
     assert!(departure.must_archive);
     let refused = maintenance.step(&departure).await;
-    assert_eq!(refused, Step::Refused(Refusal::NotArchived));
+    assert_eq!(refused, Step::Refused(Refusal::NoArchive));
     assert_eq!(stage.existing(&sent).await, sent);
 }
 

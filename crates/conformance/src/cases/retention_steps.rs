@@ -237,7 +237,7 @@ pub(crate) async fn an_archive_is_required_unless_the_policy_disables_it(harness
     assert!(departure.must_archive, "by default");
     assert_eq!(
         maintenance.step(&departure).await,
-        Step::Refused(Refusal::NotArchived)
+        Step::Refused(Refusal::NoArchive)
     );
     assert_eq!(stage.existing(&sent).await, sent);
     maintenance.archive(&departure).await;
@@ -257,6 +257,59 @@ pub(crate) async fn an_archive_is_required_unless_the_policy_disables_it(harness
     let departure = maintenance.begin_of(2).await;
     assert!(!departure.must_archive);
     assert_eq!(maintenance.depart(&departure).await, 2);
+}
+
+pub(crate) async fn without_an_archive_messages_leave_that_need_none(harness: &dyn Harness) {
+    let stage = Stage::with(harness, keeping(Some(0), None)).await;
+    let maintenance = stage.maintenance().await;
+    assert_eq!(maintenance.begin_unarchived().await, Step::Done(None));
+    let archived = stage.delivered(2).await;
+    let unarchived = QueuePolicy {
+        archive: false,
+        ..keeping(Some(0), None)
+    };
+    let other = Stage {
+        harness,
+        store: stage.store.clone(),
+        queue: stage.add_queue("other", &unarchived).await,
+    };
+    let sent = other.delivered(2).await;
+    let Step::Done(Some(departure)) = maintenance.begin_unarchived().await else {
+        panic!("two messages need no archive");
+    };
+    assert_eq!((departure.messages, departure.must_archive), (2, false));
+    assert_eq!(maintenance.depart(&departure).await, 2);
+    assert_eq!(stage.existing(&sent).await, []);
+    assert_eq!(
+        maintenance.begin_unarchived().await,
+        Step::Refused(Refusal::NoArchive)
+    );
+    assert_eq!(stage.existing(&archived).await, archived);
+    assert_eq!(maintenance.leave().await, 2, "with an archive");
+}
+
+pub(crate) async fn without_an_archive_a_departure_that_needs_one_is_given_up(
+    harness: &dyn Harness,
+) {
+    let stage = Stage::with(harness, keeping(Some(0), None)).await;
+    let maintenance = stage.maintenance().await;
+    let sent = stage.delivered(2).await;
+    let departure = maintenance.begin_of(2).await;
+    assert_eq!(
+        maintenance.begin_unarchived().await,
+        Step::Refused(Refusal::NoArchive)
+    );
+    let given_up = Step::Refused(Refusal::Changed);
+    assert_eq!(maintenance.step(&departure).await, given_up);
+    // One that is archived needs no other.
+    let departure = maintenance.begin_of(2).await;
+    maintenance.archive(&departure).await;
+    let Step::Done(Some(again)) = maintenance.begin_unarchived().await else {
+        panic!("it is under way");
+    };
+    assert_eq!(again.id, departure.id);
+    assert_eq!(maintenance.depart(&again).await, 2);
+    assert_eq!(stage.existing(&sent).await, []);
 }
 
 pub(crate) async fn one_process_at_a_time_maintains(harness: &dyn Harness) {
@@ -304,7 +357,7 @@ pub(crate) async fn a_lost_maintenance_lease_changes_nothing(harness: &dyn Harne
         let lost = Refusal::LeaseLost;
         let prepared = store.prepare_ranges(token, 1_000_000, s(0)).await;
         assert_eq!(prepared.expect("it answers"), Step::Refused(lost));
-        let begun = store.begin_departure(token, DepartureCause::Age).await;
+        let begun = store.begin_departure(token, DepartureCause::Age, true).await;
         assert_eq!(begun.expect("it answers"), Step::Refused(lost));
         let archived = store.record_archive(token, departure.id, "other").await;
         assert_eq!(archived.expect("it answers"), Step::Refused(lost));

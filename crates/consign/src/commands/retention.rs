@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use consign_archive::Archive;
+use consign_kernel::Refusal;
 use consign_retention::{End, Maintenance, Options, Pass};
 use serde_json::json;
 
@@ -107,7 +108,7 @@ async fn run(context: &Context) -> Result<Exit, Failure> {
     }
     Ok(match pass.end {
         End::Done => Exit::Fine,
-        End::Elsewhere | End::NoArchive | End::OverSize | End::Refused(_) => Exit::Refused,
+        End::Elsewhere | End::OverSize | End::Refused(_) => Exit::Refused,
     })
 }
 
@@ -123,7 +124,7 @@ fn why(pass: &Pass) -> Option<String> {
     match pass.end {
         End::Done => None,
         End::Elsewhere => Some("another process does the maintenance; it lets them leave".to_owned()),
-        End::NoArchive => Some(
+        End::Refused(Refusal::NoArchive) => Some(
             "a queue requires an archive, and there is none: set `retention.archive` to a folder, or let the queue's messages \
              leave without one: `consign queues set NAME --archive false`"
                 .to_owned(),

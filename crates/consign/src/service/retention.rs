@@ -2,7 +2,7 @@
 
 use std::{mem, time::Duration};
 
-use consign_kernel::Error;
+use consign_kernel::{Error, Refusal};
 use consign_retention::{End, Maintenance, metrics::FAILURES_TOTAL};
 use metrics::counter;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
@@ -29,7 +29,7 @@ pub(super) async fn run(maintenance: Maintenance, every: Duration) {
                         "messages past their time have left"
                     );
                 }
-                let lacks_archive = pass.end == End::NoArchive;
+                let lacks_archive = pass.end == End::Refused(Refusal::NoArchive);
                 if lacks_archive && !mem::replace(&mut is_without_archive, lacks_archive) {
                     tracing::warn!(
                         "messages past their time stay: their queue requires an archive, and \

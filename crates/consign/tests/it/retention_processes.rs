@@ -124,7 +124,7 @@ fn services_that_take_turns_let_each_message_leave_once() {
             let failures = metric(&service, "consign_retention_failures_total", "").await;
             assert_eq!(failures, 0.0, "{}", service.log());
             // A lock may be in the way of a step; nothing else may.
-            for reason in ["changed", "lease_lost", "not_archived"] {
+            for reason in ["changed", "lease_lost", "no_archive"] {
                 let label = format!("reason=\"{reason}\"");
                 let refusals = metric(&service, "consign_retention_refusals_total", &label).await;
                 assert_eq!(refusals, 0.0, "{reason}: {}", service.log());

@@ -49,6 +49,11 @@ impl Cutoffs {
         }
     }
 
+    /// Whether messages may leave from a process with an archive, or without.
+    pub fn allows(&self, has_archive: bool) -> bool {
+        has_archive || !self.archive
+    }
+
     /// The later of its times: no message enqueued after it can leave.
     pub fn latest(&self) -> Option<Timestamp> {
         self.delivered.max(self.dead)

@@ -40,10 +40,11 @@ impl Retain for ReferenceStore {
         &self,
         token: Token,
         cause: DepartureCause,
+        has_archive: bool,
     ) -> Result<Step<Option<Departure>>> {
         Ok(self.at(|reference, now| {
             reference.maintain(now, token, |reference, _| {
-                Step::Done(reference.begin_departure(now, cause))
+                reference.begin_departure(now, cause, has_archive)
             })
         }))
     }
@@ -162,24 +163,39 @@ impl Reference {
     }
 
     /// The departure under way, or a new one of all messages that may leave.
-    pub fn begin_departure(&mut self, now: Timestamp, cause: DepartureCause) -> Option<Departure> {
+    pub fn begin_departure(
+        &mut self,
+        now: Timestamp,
+        cause: DepartureCause,
+        has_archive: bool,
+    ) -> Step<Option<Departure>> {
+        if !has_archive {
+            self.departures.retain(|_, row| !row.departure.is_to_be_archived());
+        }
         let under_way = self.departures.values().find(|row| !row.is_over);
         if let Some(row) = under_way {
-            return Some(row.departure.clone());
+            return Step::Done(Some(row.departure.clone()));
         }
-        let cutoffs = self.cutoffs(now, cause);
-        let (first, _) = self.messages.first_key_value()?;
-        let (last, _) = self.messages.last_key_value()?;
-        let leaving = self.leaving(*first, *last, &cutoffs);
+        let bounds = (self.messages.keys().next(), self.messages.keys().next_back());
+        let (Some(&first), Some(&last)) = bounds else {
+            return Step::Done(None);
+        };
+        let mut cutoffs = self.cutoffs(now, cause);
+        let all = self.leaving(first, last, &cutoffs).len();
+        cutoffs.retain(|_, cutoffs| cutoffs.allows(has_archive));
+        let leaving = self.leaving(first, last, &cutoffs);
         if leaving.is_empty() {
-            return None;
+            return match all {
+                0 => Step::Done(None),
+                _ => Step::Refused(Refusal::NoArchive),
+            };
         }
         let must_archive = |message: &Finished| cutoffs[&self.messages[&message.id].queue].archive;
         self.last_departure += 1;
         let departure = Departure {
             id: DepartureId(self.last_departure),
-            first: *first,
-            last: *last,
+            first,
+            last,
             at: now,
             messages: leaving.len() as u64,
             stay: (self.messages.len() - leaving.len()) as u64,
@@ -194,7 +210,7 @@ impl Reference {
             is_over: false,
         };
         self.departures.insert(departure.id, row);
-        Some(departure)
+        Step::Done(Some(departure))
     }
 
     /// Until when the last event of a message that may leave now has happened, by queue.
@@ -303,8 +319,8 @@ impl Reference {
             });
         }
         let departure = &row.departure;
-        if departure.must_archive && departure.state == DepartureState::Open {
-            return Step::Refused(Refusal::NotArchived);
+        if departure.is_to_be_archived() {
+            return Step::Refused(Refusal::NoArchive);
         }
         let leaving = self.leaving(departure.first, departure.last, &row.cutoffs);
         if fingerprint(&leaving) != row.fingerprint {

@@ -71,7 +71,7 @@ async fn step(database: &TestDatabase, token: Token) -> (String, Option<i64>) {
 }
 
 async fn begun(store: &PostgresStore, token: Token) -> Departure {
-    let begun = store.begin_departure(token, DepartureCause::Age).await;
+    let begun = store.begin_departure(token, DepartureCause::Age, true).await;
     match begun.unwrap() {
         Step::Done(Some(departure)) => departure,
         other => panic!("no departure: {other:?}"),

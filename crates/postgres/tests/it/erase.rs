@@ -183,7 +183,7 @@ async fn a_departure_waits_for_an_erasure() {
         .execute(&mut *operator)
         .await
         .unwrap();
-    let begin = || store.begin_departure(token, consign_kernel::DepartureCause::Age);
+    let begin = || store.begin_departure(token, consign_kernel::DepartureCause::Age, true);
     let locked = begin().await.unwrap();
     assert_eq!(locked, Step::Refused(Refusal::Locked));
     operator.commit().await.unwrap();

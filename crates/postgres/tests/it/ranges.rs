@@ -63,7 +63,7 @@ pub(crate) async fn leave(store: &PostgresStore, token: Token) -> u64 {
     assert!(matches!(close_range(store, token).await, Step::Done(_)));
     let mut removed = 0;
     while let Step::Done(Some(departure)) = store
-        .begin_departure(token, DepartureCause::Age)
+        .begin_departure(token, DepartureCause::Age, true)
         .await
         .unwrap()
     {
@@ -112,7 +112,7 @@ async fn a_transaction_that_stays_open_keeps_its_range_open() {
         Step::Refused(Refusal::Locked)
     );
     let begun = store
-        .begin_departure(token, DepartureCause::Age)
+        .begin_departure(token, DepartureCause::Age, true)
         .await
         .unwrap();
     assert_eq!(begun, Step::Done(None), "the range is open");
@@ -130,7 +130,7 @@ async fn a_held_snapshot_delays_a_departure() {
     let token = token(&store).await;
     close_range(&store, token).await;
     let Step::Done(Some(departure)) = store
-        .begin_departure(token, DepartureCause::Age)
+        .begin_departure(token, DepartureCause::Age, true)
         .await
         .unwrap()
     else {
@@ -197,7 +197,7 @@ async fn a_requeue_under_way_at_the_beginning_keeps_its_message() {
         .execute(&mut operator)
         .await
         .unwrap();
-    let begin = || store.begin_departure(token, DepartureCause::Age);
+    let begin = || store.begin_departure(token, DepartureCause::Age, true);
     let begun = begin().await.unwrap();
     assert_eq!(begun, Step::Refused(Refusal::Locked), "it is waited for");
     sqlx::raw_sql("COMMIT")
@@ -227,14 +227,14 @@ async fn an_audit_entry_under_way_at_the_beginning_is_not_lost() {
         .execute(&mut operator)
         .await
         .unwrap();
-    let begun = store.begin_departure(token, DepartureCause::Age).await;
+    let begun = store.begin_departure(token, DepartureCause::Age, true).await;
     assert_eq!(begun.unwrap(), Step::Refused(Refusal::Locked));
     sqlx::raw_sql("COMMIT")
         .execute(&mut operator)
         .await
         .unwrap();
     let Step::Done(Some(departure)) = store
-        .begin_departure(token, DepartureCause::Age)
+        .begin_departure(token, DepartureCause::Age, true)
         .await
         .unwrap()
     else {
@@ -280,7 +280,7 @@ async fn a_policy_change_under_way_at_the_beginning_is_kept() {
         .await
         .unwrap();
     let Step::Done(Some(departure)) = store
-        .begin_departure(token, DepartureCause::Age)
+        .begin_departure(token, DepartureCause::Age, true)
         .await
         .unwrap()
     else {
@@ -360,7 +360,7 @@ async fn producers_and_workers_go_on_during_a_departure() {
     let token = token(&store).await;
     close_range(&store, token).await;
     let Step::Done(Some(departure)) = store
-        .begin_departure(token, DepartureCause::Age)
+        .begin_departure(token, DepartureCause::Age, true)
         .await
         .unwrap()
     else {

@@ -1,15 +1,18 @@
 //! A pass that fails at any step, and the pass after it.
 
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicI64, Ordering},
 };
 
 use async_trait::async_trait;
-use consign_kernel::{Certainty, Error, Layer, LayeredStore, Result, Store, prelude::*};
+use consign_kernel::{
+    Certainty, Error, Layer, LayeredStore, NewMessage, Result, Store, prelude::*,
+};
 use consign_retention::End;
+use serde_json::json;
 
-use crate::support::Stage;
+use crate::support::{Stage, deliver_in, queue};
 
 /// A store that fails after some operations: before the next one, or after it was done.
 struct Failing {
@@ -89,6 +92,54 @@ async fn a_pass_that_is_killed_at_any_step_is_finished_by_the_next() {
         }
     }
     assert!(finished > 0, "40 operations are enough for a pass");
+}
+
+/// A store that notes its operations, and has more to let leave after each of some departures.
+struct Refilled {
+    inner: Arc<dyn Store>,
+    left: AtomicI64,
+    operations: Mutex<Vec<&'static str>>,
+}
+
+#[async_trait]
+impl Layer for Refilled {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn before(&self, operation: &'static str) -> Result<()> {
+        self.operations.lock().unwrap().push(operation);
+        Ok(())
+    }
+
+    async fn after(&self, operation: &'static str, _succeeded: bool) -> Result<()> {
+        if operation == "depart" && self.left.fetch_sub(1, Ordering::Relaxed) > 0 {
+            deliver_in(&*self.inner, &[NewMessage::new(queue(), json!(1))]).await;
+        }
+        Ok(())
+    }
+}
+
+/// A backlog takes long, and ids go on meanwhile: ranges are prepared before each departure.
+#[tokio::test]
+async fn ranges_are_prepared_before_each_departure() {
+    let stage = Stage::new(false).await;
+    stage.deliver(1).await;
+    let refilled = Arc::new(LayeredStore(Refilled {
+        inner: Arc::new(stage.store.clone()),
+        left: AtomicI64::new(2),
+        operations: Mutex::default(),
+    }));
+    let maintenance = stage.maintenance_of(refilled.clone(), Some(stage.archive()));
+    let pass = maintenance.pass().await.unwrap();
+    assert_eq!(pass.departures, 3);
+    let operations = refilled.0.operations.lock().unwrap().clone();
+    let looked = ["prepare_ranges", "due_erasures", "begin_departure"];
+    let taken: Vec<_> = operations.iter().filter(|taken| looked.contains(taken)).collect();
+    assert_eq!(taken.len(), 3 * looked.len() + looked.len(), "and once in vain");
+    for taken in taken.chunks(looked.len()) {
+        assert!(taken.iter().zip(looked).all(|(taken, due)| **taken == due), "{taken:?}");
+    }
 }
 
 #[tokio::test]

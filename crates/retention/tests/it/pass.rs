@@ -2,11 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use consign_kernel::prelude::*;
+use consign_kernel::{NewMessage, QueueName, QueuePolicy, Refusal, prelude::*};
 use consign_retention::{End, Pass};
 use jiff::SignedDuration;
 
-use crate::support::{Stage, queue};
+use serde_json::json;
+
+use crate::support::{Stage, by, deliver_in, queue};
+
+const NO_ARCHIVE: End = End::Refused(Refusal::NoArchive);
 
 #[tokio::test]
 async fn what_leaves_is_in_the_archive_as_it_was_in_the_store() {
@@ -42,7 +46,7 @@ async fn without_the_archive_that_a_queue_requires_everything_stays() {
     let stage = Stage::new(true).await;
     stage.deliver(3).await;
     let pass = stage.maintenance(None).pass().await.unwrap();
-    assert_eq!((pass.departed, pass.end), (0, End::NoArchive));
+    assert_eq!((pass.departed, pass.end), (0, NO_ARCHIVE));
     assert_eq!(stage.stored().await.len(), 4);
     // A pass ends its lease.
     stage.clock.advance(SignedDuration::from_millis(1));
@@ -57,6 +61,28 @@ async fn a_queue_may_let_its_messages_leave_without_an_archive() {
     let pass = stage.maintenance(None).pass().await.unwrap();
     assert_eq!((pass.departed, pass.end), (3, End::Done));
     assert_eq!(stage.archived(), BTreeSet::new());
+}
+
+/// A queue without the archive that it requires holds no other back.
+#[tokio::test]
+async fn other_messages_leave_without_an_archive() {
+    let stage = Stage::new(true).await;
+    stage.deliver(3).await;
+    let other: QueueName = "other".parse().unwrap();
+    let policy = QueuePolicy {
+        keep_ms: Some(0),
+        keep_keys_ms: Some(0),
+        archive: false,
+        ..QueuePolicy::default()
+    };
+    stage.store.put_queue(&other, &policy, &by()).await.unwrap();
+    let keyed = NewMessage::new(other.clone(), json!(1)).with_key("k");
+    deliver_in(&stage.store, &[keyed]).await;
+    let pass = stage.maintenance(None).pass().await.unwrap();
+    assert_eq!((pass.departed, pass.keys, pass.end), (1, 1, NO_ARCHIVE));
+    let recorded = stage.store.growth().await.unwrap().pass.unwrap();
+    assert_eq!(recorded.end, "no_archive");
+    assert_eq!(stage.stored().await.len(), 4);
 }
 
 #[tokio::test]

@@ -23,6 +23,22 @@ pub(crate) fn queue() -> QueueName {
     "mail".parse().unwrap()
 }
 
+pub(crate) fn by() -> By {
+    By::new("test", "test")
+}
+
+/// Delivers messages of one queue.
+pub(crate) async fn deliver_in(store: &dyn Store, messages: &[NewMessage]) -> Vec<MessageId> {
+    let receipts = store.enqueue(messages).await.unwrap();
+    let claim = Claim::new(messages[0].queue.clone(), "w", 1_000);
+    while let Some(lease) = store.claim(&claim).await.unwrap() {
+        let ids = lease.messages.iter().map(|claimed| claimed.message.id);
+        let reports: Vec<_> = ids.map(Report::delivered).collect();
+        store.settle(lease.token, &reports).await.unwrap();
+    }
+    receipts.iter().map(|receipt| receipt.id).collect()
+}
+
 impl Stage {
     /// A queue that keeps nothing it may let go.
     pub(crate) async fn new(archive: bool) -> Self {
@@ -39,8 +55,7 @@ impl Stage {
             archive,
             ..QueuePolicy::default()
         };
-        let by = By::new("test", "test");
-        store.put_queue(&queue(), &policy, &by).await.unwrap();
+        store.put_queue(&queue(), &policy, &by()).await.unwrap();
         Self {
             store,
             clock,
@@ -53,20 +68,10 @@ impl Stage {
     pub(crate) async fn deliver(&self, count: usize) -> Vec<MessageId> {
         let message = |n| NewMessage::new(queue(), json!({"n": n})).with_key(format!("key-{n}"));
         let messages: Vec<_> = (0..count).map(message).collect();
-        let receipts = self.store.enqueue(&messages).await.unwrap();
-        while let Some(lease) = self
-            .store
-            .claim(&Claim::new(queue(), "w", 1_000))
-            .await
-            .unwrap()
-        {
-            let ids = lease.messages.iter().map(|claimed| claimed.message.id);
-            let reports: Vec<_> = ids.map(Report::delivered).collect();
-            self.store.settle(lease.token, &reports).await.unwrap();
-        }
+        let ids = deliver_in(&self.store, &messages).await;
         let ready = NewMessage::new(queue(), json!("ready"));
         self.store.enqueue(&[ready]).await.unwrap();
-        receipts.iter().map(|receipt| receipt.id).collect()
+        ids
     }
 
     pub(crate) fn archive(&self) -> Archive {

@@ -88,8 +88,8 @@ impl Work<'_> {
             }));
         }
         match row.departure.state {
-            DepartureState::Open if row.departure.must_archive => {
-                Ok(Step::Refused(Refusal::NotArchived))
+            DepartureState::Open if row.departure.is_to_be_archived() => {
+                Ok(Step::Refused(Refusal::NoArchive))
             }
             DepartureState::Copying | DepartureState::Open | DepartureState::Archived => {
                 self.start_leaving(&owner, &row).await
@@ -105,10 +105,7 @@ impl Work<'_> {
         let bounds = (departure.first.0, departure.last.0);
         let leaving = window::leaving(self.connection, bounds, row.terms(self.components)).await?;
         if fingerprint_of(&leaving)[..] != row.fingerprint[..] {
-            sqlx::query(sql!("departure_drop"))
-                .bind(departure.id.0)
-                .execute(&mut *self.connection)
-                .await?;
+            self.give_up(departure.id).await?;
             return Ok(Step::Refused(Refusal::Changed));
         }
         let by = departure.by(owner, row.archive.as_deref());

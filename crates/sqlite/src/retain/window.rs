@@ -58,8 +58,8 @@ impl Terms<'_> {
 pub(super) struct Window {
     first: i64,
     pub(super) last: i64,
-    at: Timestamp,
-    cutoffs: BTreeMap<QueueName, Cutoffs>,
+    pub(super) at: Timestamp,
+    pub(super) cutoffs: BTreeMap<QueueName, Cutoffs>,
     messages: i64,
     pub(super) leaving: Leaving,
 }
@@ -109,6 +109,16 @@ impl Window {
         let more = leaving(connection, (first, self.last), terms).await?;
         self.leaving.extend(more);
         Ok(())
+    }
+
+    /// Without an archive, leaves out queues that require one; returns whether it left out no message.
+    pub(super) fn allow(&mut self, has_archive: bool) -> bool {
+        let found = self.leaving.len();
+        self.cutoffs
+            .retain(|_, cutoffs| cutoffs.allows(has_archive));
+        self.leaving
+            .retain(|(queue, _)| self.cutoffs.contains_key(queue));
+        self.leaving.len() == found
     }
 
     /// Records its departure, unless one is under way, which is returned then.

@@ -413,7 +413,7 @@ async fn a_process_without_the_app_removes_nothing_of_its_queue() {
     let maintenance = Maintenance::lease(&shared).await;
     assert_eq!(maintenance.leave().await, 0);
     let begun = with
-        .begin_departure(maintenance.token, consign_kernel::DepartureCause::Age)
+        .begin_departure(maintenance.token, consign_kernel::DepartureCause::Age, true)
         .await
         .unwrap();
     let consign_kernel::Step::Done(Some(departure)) = begun else {
@@ -424,7 +424,7 @@ async fn a_process_without_the_app_removes_nothing_of_its_queue() {
     assert_eq!(sent(&file).await, [1, 2, 3]);
     assert_eq!(done(without.forget_keys(maintenance.token, 10).await), 0);
     let begun = with
-        .begin_departure(maintenance.token, consign_kernel::DepartureCause::Age)
+        .begin_departure(maintenance.token, consign_kernel::DepartureCause::Age, true)
         .await
         .unwrap();
     let consign_kernel::Step::Done(Some(departure)) = begun else {

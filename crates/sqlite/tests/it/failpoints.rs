@@ -278,7 +278,7 @@ async fn maintain(store: &SqliteStore, token: Token) {
     let leased = store.lease_maintenance("victim", Some(token), ttl).await;
     assert_eq!(leased.unwrap(), Some(token));
     let Step::Done(Some(departure)) = store
-        .begin_departure(token, DepartureCause::Age)
+        .begin_departure(token, DepartureCause::Age, true)
         .await
         .unwrap()
     else {
