@@ -92,8 +92,8 @@ REVOKE ALL ON FUNCTION consign.prepare_ranges(uuid, bigint, interval) FROM PUBLI
 -- argument is the number of the new range.
 --
 -- An attempt, and what is recorded about a message that stays, is copied into the new range by the transaction that
--- records it. What would change a message that leaves, or one that is not decided yet, or rows that were copied, stops the
--- departure. Every transaction meets the trigger, also one with an old snapshot: creating it waited for those that had
+-- records it; so is what is recorded about a message that is not decided yet, which then stays. What would change a message
+-- that leaves, or rows that were copied, stops the departure. Every transaction meets the trigger, also one with an old snapshot: creating it waited for those that had
 -- written to the partition, and the others find it.
 CREATE FUNCTION consign.follow_change() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -104,6 +104,12 @@ BEGIN
     IF TG_OP = 'INSERT' THEN
         EXECUTE format('SELECT $1 OR EXISTS (SELECT FROM consign.%I m WHERE m.id = $2)', 'message_' || TG_ARGV[0])
             INTO v_copies USING TG_ARGV[1] = 'attempt', NEW.message_id;
+    END IF;
+    IF TG_OP = 'INSERT' AND NOT v_copies THEN
+        -- Until this transaction ends, no page is decided.
+        PERFORM FROM consign.departure d
+            WHERE d.number = TG_ARGV[0]::bigint AND d.state = 'copying' AND d.next_id <= NEW.message_id FOR UPDATE;
+        v_copies := FOUND;
     END IF;
     IF v_copies THEN
         EXECUTE format('INSERT INTO consign.%I SELECT ($1).* ON CONFLICT DO NOTHING', TG_ARGV[1] || '_' || TG_ARGV[0]) USING NEW;
@@ -181,19 +187,23 @@ DECLARE
     v_parent text;
     v_stay   bigint;
     v_died   bigint[];
+    v_discarded bigint[];
 BEGIN
     -- A page that a crash of the server loses is copied again; every later commit that is waited for has it on the disk. Others
     -- need not wait behind its flush.
     PERFORM set_config('synchronous_commit', 'off', true);
-    -- A message with an attempt that was followed stays: the clock may have been set back.
+    -- A message that something was recorded about meanwhile stays.
     EXECUTE format('SELECT coalesce(array_agg(l.id), ''{}'') AS ids, array_agg(l.queue) AS queues, array_agg(l.key) AS keys, array_agg(l.died) AS died,
                                array_agg(l.discarded) AS discarded
                         FROM (SELECT o.*, row_number() OVER (PARTITION BY o.died OR o.discarded ORDER BY o.id) AS place FROM consign.leaving($1, $2, $3) o) l
                         WHERE (NOT (l.died OR l.discarded) OR l.place <= $4)
+                            AND NOT EXISTS (SELECT FROM consign.%I a WHERE a.message_id = l.id AND a.message_id >= $1 AND a.message_id < $2)
+                            AND NOT EXISTS (SELECT FROM consign.%I a WHERE a.message_id = l.id AND a.message_id >= $1 AND a.message_id < $2)
                             AND NOT EXISTS (SELECT FROM consign.%I a WHERE a.message_id = l.id AND a.message_id >= $1 AND a.message_id < $2)',
-                   'attempt_' || p_departure.number)
+                   'attempt_' || p_departure.number, 'late_' || p_departure.number, 'audit_' || p_departure.number)
         INTO v_leaving USING v_first, v_until, p_departure.cutoffs, v_dead - cardinality(p_departure.dead_ids || p_departure.discarded_ids);
     v_died := ARRAY(SELECT l.id FROM unnest(v_leaving.ids, v_leaving.died) AS l (id, died) WHERE l.died);
+    v_discarded := ARRAY(SELECT l.id FROM unnest(v_leaving.ids, v_leaving.discarded) AS l (id, discarded) WHERE l.discarded);
     -- Before they leave, because it takes long; of a message that is in the store nothing reads it. What has left stays dead.
     UPDATE consign.message_key k SET died = l.died, discarded = l.discarded
         FROM unnest(v_leaving.ids, v_leaving.queues, v_leaving.keys, v_leaving.died, v_leaving.discarded) AS l (id, queue, key, died, discarded)
@@ -213,8 +223,9 @@ BEGIN
                        v_parent || '_' || p_departure.number, v_parent) USING v_first, v_until, v_leaving.ids;
     END LOOP;
     UPDATE consign.departure d SET next_id = v_until, stay = d.stay + v_stay, messages = d.messages + cardinality(v_leaving.ids),
-            dead_ids = d.dead_ids || v_died,
-            discarded_ids = d.discarded_ids || ARRAY(SELECT l.id FROM unnest(v_leaving.ids, v_leaving.discarded) AS l (id, discarded) WHERE l.discarded),
+            -- Written anew only with more: they may be long.
+            dead_ids = CASE WHEN v_died = '{}' THEN d.dead_ids ELSE d.dead_ids || v_died END,
+            discarded_ids = CASE WHEN v_discarded = '{}' THEN d.discarded_ids ELSE d.discarded_ids || v_discarded END,
             counts = (SELECT coalesce(jsonb_object_agg(c.queue, jsonb_build_object('messages', c.messages, 'dead', c.dead, 'discarded', c.discarded)), '{}')
                           FROM (SELECT q.queue, sum(q.messages) AS messages, sum(q.dead) AS dead, sum(q.discarded) AS discarded
                                     FROM (SELECT e.key AS queue, (e.value->>'messages')::bigint AS messages, (e.value->>'dead')::bigint AS dead,
@@ -317,6 +328,12 @@ BEGIN
             WHERE d.state IN ('copying', 'stopped') OR d.state = 'open' AND d.must_archive AND NOT p_has_archive FOR UPDATE;
         IF departure.state IN ('stopped', 'open') THEN
             PERFORM consign.clear_departure(departure);
+            -- One that was open when it was stopped has been refused: by record_archive or depart.
+            IF departure.next_id IS DISTINCT FROM departure.until OR departure.messages = 0 THEN
+                refusal := 'changed';
+                departure := NULL;
+                RETURN;
+            END IF;
         ELSIF departure.next_id IS NULL AND departure.state = 'copying' THEN
             PERFORM consign.follow_departure(departure);
         ELSIF departure.state = 'copying' THEN

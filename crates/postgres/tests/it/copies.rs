@@ -154,6 +154,35 @@ async fn a_stopped_departure_leaves_nothing_behind() {
     assert_eq!(store.doctor().await.unwrap(), []);
 }
 
+/// A change of a message that leaves is a refusal, also while others are being copied.
+#[tokio::test]
+async fn a_departure_that_is_stopped_while_it_copies_is_refused() {
+    let (database, store, token) = filled(12_000).await;
+    while step(&database, token).await.1 != Some(10_001) {}
+    store.reveal(MessageId(1), &by()).await.unwrap();
+    let begun = store.begin_departure(token, DepartureCause::Age, true);
+    assert_eq!(begun.await.unwrap(), Step::Refused(Refusal::Changed));
+    assert_eq!(leave(&store, token).await, 10_800 - 1);
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+/// What is recorded about a message that is not decided yet keeps the message, and stops nothing.
+#[tokio::test]
+async fn a_record_about_a_message_of_a_later_page_keeps_it() {
+    let (database, store, token) = filled(12_000).await;
+    while step(&database, token).await.1 != Some(10_001) {}
+    let revealed = MessageId(11_001);
+    store.reveal(revealed, &by()).await.unwrap();
+    let departure = begun(&store, token).await;
+    assert_eq!((departure.messages, departure.stay), (10_800 - 1, 1_200 + 1));
+    let before = store.audit(Some(revealed), None, 10).await.unwrap();
+    while !matches!(store.depart(token, departure.id).await.unwrap(), Step::Done(progress) if progress.is_over)
+    {}
+    let after = store.audit(Some(revealed), None, 10).await.unwrap();
+    assert_eq!((before.len(), &before), (1, &after));
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
 /// A transaction with a snapshot from before the departure does not see it, and meets it all the same.
 #[tokio::test]
 async fn an_old_snapshot_changes_nothing_that_leaves() {
