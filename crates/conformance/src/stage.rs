@@ -379,9 +379,15 @@ impl Maintenance {
     /// Begins a departure without an archive.
     pub async fn begin_unarchived(&self) -> Step<Option<Departure>> {
         self.renew().await;
-        unlocked(|| self.store.prepare_ranges(self.token, 1_000_000, Duration::ZERO)).await;
+        unlocked(|| {
+            self.store
+                .prepare_ranges(self.token, 1_000_000, Duration::ZERO)
+        })
+        .await;
         for _ in 0..200 {
-            let begun = self.store.begin_departure(self.token, DepartureCause::Age, false);
+            let begun = self
+                .store
+                .begin_departure(self.token, DepartureCause::Age, false);
             match begun.await.expect("begin_departure answers") {
                 Step::Refused(Refusal::Locked) => {}
                 Step::Done(Some(departure)) if departure.state == DepartureState::Copying => {}

@@ -60,7 +60,10 @@ async fn release(store: &dyn Store, token: Token) -> Result<()> {
 async fn begin(store: &dyn Store, token: Token) -> Result<Option<Departure>> {
     loop {
         let started = Instant::now();
-        match store.begin_departure(token, DepartureCause::Age, true).await? {
+        match store
+            .begin_departure(token, DepartureCause::Age, true)
+            .await?
+        {
             Step::Done(Some(departure)) if departure.state == DepartureState::Copying => {
                 pause(started).await;
             }

@@ -357,7 +357,9 @@ pub(crate) async fn a_lost_maintenance_lease_changes_nothing(harness: &dyn Harne
         let lost = Refusal::LeaseLost;
         let prepared = store.prepare_ranges(token, 1_000_000, s(0)).await;
         assert_eq!(prepared.expect("it answers"), Step::Refused(lost));
-        let begun = store.begin_departure(token, DepartureCause::Age, true).await;
+        let begun = store
+            .begin_departure(token, DepartureCause::Age, true)
+            .await;
         assert_eq!(begun.expect("it answers"), Step::Refused(lost));
         let archived = store.record_archive(token, departure.id, "other").await;
         assert_eq!(archived.expect("it answers"), Step::Refused(lost));

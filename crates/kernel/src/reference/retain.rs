@@ -170,13 +170,17 @@ impl Reference {
         has_archive: bool,
     ) -> Step<Option<Departure>> {
         if !has_archive {
-            self.departures.retain(|_, row| !row.departure.is_to_be_archived());
+            self.departures
+                .retain(|_, row| !row.departure.is_to_be_archived());
         }
         let under_way = self.departures.values().find(|row| !row.is_over);
         if let Some(row) = under_way {
             return Step::Done(Some(row.departure.clone()));
         }
-        let bounds = (self.messages.keys().next(), self.messages.keys().next_back());
+        let bounds = (
+            self.messages.keys().next(),
+            self.messages.keys().next_back(),
+        );
         let (Some(&first), Some(&last)) = bounds else {
             return Step::Done(None);
         };

@@ -61,7 +61,9 @@ async fn replaced() -> (TestDatabase, PostgresStore, MessageId) {
     assert_eq!(sqlstate(&mut owner, &late).await, None);
     let token = token(&store).await;
     close_range(&store, token).await;
-    let begun = store.begin_departure(token, DepartureCause::Age, true).await;
+    let begun = store
+        .begin_departure(token, DepartureCause::Age, true)
+        .await;
     let Step::Done(Some(departure)) = begun.unwrap() else {
         panic!("nothing leaves");
     };

@@ -67,7 +67,9 @@ async fn close(store: &PostgresStore, token: Token) {
 
 /// Lets messages leave; returns whether there were any.
 async fn leave(store: &PostgresStore, token: Token) -> bool {
-    let begun = store.begin_departure(token, DepartureCause::Age, true).await;
+    let begun = store
+        .begin_departure(token, DepartureCause::Age, true)
+        .await;
     let Step::Done(Some(departure)) = begun.unwrap() else {
         return false;
     };

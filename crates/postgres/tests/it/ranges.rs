@@ -227,7 +227,9 @@ async fn an_audit_entry_under_way_at_the_beginning_is_not_lost() {
         .execute(&mut operator)
         .await
         .unwrap();
-    let begun = store.begin_departure(token, DepartureCause::Age, true).await;
+    let begun = store
+        .begin_departure(token, DepartureCause::Age, true)
+        .await;
     assert_eq!(begun.unwrap(), Step::Refused(Refusal::Locked));
     sqlx::raw_sql("COMMIT")
         .execute(&mut operator)

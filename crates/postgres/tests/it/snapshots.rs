@@ -135,7 +135,9 @@ async fn doctor_is_clean_while_a_range_is_replaced() {
     store.enqueue(&[message]).await.unwrap();
     let token = token(&store).await;
     close_range(&store, token).await;
-    let begun = store.begin_departure(token, DepartureCause::Age, true).await;
+    let begun = store
+        .begin_departure(token, DepartureCause::Age, true)
+        .await;
     let Step::Done(Some(departure)) = begun.unwrap() else {
         panic!("nothing leaves");
     };

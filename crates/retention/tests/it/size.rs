@@ -32,7 +32,10 @@ async fn without_an_archive_the_bound_is_not_met() {
     stage.deliver(5).await;
     stage.size_max_bytes = Some(1);
     let pass = stage.maintenance(None).pass().await.unwrap();
-    assert_eq!((pass.departed, pass.end), (0, End::Refused(Refusal::NoArchive)));
+    assert_eq!(
+        (pass.departed, pass.end),
+        (0, End::Refused(Refusal::NoArchive))
+    );
     assert_eq!(stage.stored().await.len(), 6);
 }
 
@@ -89,7 +92,9 @@ async fn a_departure_by_size_that_was_killed_is_finished_by_the_next_pass() {
     let ttl = std::time::Duration::from_secs(60);
     let leased = stage.store.lease_maintenance("killed", None, ttl).await;
     let token = leased.unwrap().unwrap();
-    let begun = stage.store.begin_departure(token, DepartureCause::Size, true);
+    let begun = stage
+        .store
+        .begin_departure(token, DepartureCause::Size, true);
     begun.await.unwrap();
     stage.let_the_lease_end();
     stage.size_max_bytes = None;

@@ -231,8 +231,7 @@ impl Work<'_> {
                 Step::Done(None)
             });
         };
-        let mut cutoffs =
-            cutoffs(self.connection, self.components, window.at, found.cause).await?;
+        let mut cutoffs = cutoffs(self.connection, self.components, window.at, found.cause).await?;
         cutoffs.retain(|_, cutoffs| cutoffs.allows(found.has_archive));
         if cutoffs != window.cutoffs {
             return Ok(Step::Refused(Refusal::Changed));
