@@ -111,6 +111,22 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.make_range(bigint, bigint) FROM PUBLIC;
 
+-- Locks tables exclusively, and not the partitions of those that have some: every statement locks the table that it names
+-- first. All others wait behind this, so it waits for 50 ms in all.
+CREATE FUNCTION consign.lock_tables(p_tables text[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms'
+    AS $$
+DECLARE
+    v_until CONSTANT timestamptz := clock_timestamp() + interval '50 milliseconds';
+    v_table text;
+BEGIN
+    FOREACH v_table IN ARRAY p_tables LOOP
+        PERFORM set_config('lock_timeout', greatest(1, extract(epoch FROM v_until - clock_timestamp()) * 1000)::int || 'ms', true);
+        EXECUTE format('LOCK TABLE ONLY consign.%I IN ACCESS EXCLUSIVE MODE', v_table);
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.lock_tables(text[]) FROM PUBLIC;
+
 -- Ends the last range at p_until, and creates another last one. The partitions are detached and attached with new bounds,
 -- which is immediate: they are empty, or their constraint says that their ids are below p_until.
 CREATE FUNCTION consign.end_last_range(p_range consign.range, p_until bigint) RETURNS void
@@ -120,7 +136,8 @@ DECLARE
     v_parent text;
     v_child  text;
 BEGIN
-    LOCK TABLE consign.message, consign.attempt, consign.late, consign.audit IN ACCESS EXCLUSIVE MODE;
+    PERFORM consign.lock_tables(ARRAY['message', 'attempt', 'late', 'audit']
+        || ARRAY(SELECT p || '_' || p_range.number FROM unnest(ARRAY['message', 'attempt', 'late', 'audit']) p));
     FOREACH v_parent IN ARRAY ARRAY['message', 'attempt', 'late', 'audit'] LOOP
         v_child := v_parent || '_' || p_range.number;
         EXECUTE format('ALTER TABLE consign.%I DETACH PARTITION consign.%I', v_parent, v_child);

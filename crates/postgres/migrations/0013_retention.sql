@@ -7,7 +7,7 @@
 --                     then it drops the old range
 --
 -- One process at a time takes these steps, under a lease: every step locks its row, so that no other process takes over
--- while it runs. Exclusive locks are waited for no longer than 50 ms, since everyone else waits behind them.
+-- while it runs. Exclusive locks are waited for no longer than 50 ms in all, since everyone else waits behind them.
 
 CREATE FUNCTION consign.lease_maintenance(p_owner text, p_token uuid, p_ttl interval) RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -414,7 +414,8 @@ DECLARE
     v_child  text;
     v_number bigint;
 BEGIN
-    LOCK TABLE consign.message, consign.attempt, consign.late, consign.audit, consign.dead, consign.discarded IN ACCESS EXCLUSIVE MODE;
+    PERFORM consign.lock_tables(ARRAY['message', 'attempt', 'late', 'audit', 'dead', 'discarded']
+        || ARRAY(SELECT p || '_' || n FROM unnest(v_old) n, unnest(ARRAY['message', 'attempt', 'late', 'audit']) p));
     IF p_departure.cutoffs <> consign.cutoffs(p_departure.at, p_departure.by_size, p_departure.has_archive)
         OR cardinality(p_departure.dead_ids) <>
             (SELECT count(*) FROM unnest(p_departure.dead_ids) u JOIN consign.dead d ON d.message_id = u WHERE d.at <= p_departure.at)

@@ -355,6 +355,27 @@ async fn a_key_forgotten_during_an_enqueue_is_free() {
     assert_eq!(store.doctor().await.unwrap(), []);
 }
 
+/// A vacuum of another range, for example, holds no departure up.
+#[tokio::test]
+async fn a_lock_on_another_range_delays_no_departure() {
+    let (database, store, _) = delivered(2).await;
+    let token = token(&store).await;
+    close_range(&store, token).await;
+    let begun = store.begin_departure(token, DepartureCause::Age, true);
+    let Step::Done(Some(departure)) = begun.await.unwrap() else {
+        panic!("nothing leaves");
+    };
+    let in_use = "SELECT number FROM consign.range WHERE closed_at IS NULL ORDER BY first LIMIT 1";
+    let in_use = count(&database, in_use).await;
+    let mut other = PgConnection::connect(database.url()).await.unwrap();
+    let lock = format!("BEGIN; LOCK TABLE consign.message_{in_use} IN SHARE UPDATE EXCLUSIVE MODE");
+    assert_eq!(sqlstate(&mut other, &lock).await, None);
+    let step = store.depart(token, departure.id).await.unwrap();
+    assert!(matches!(step, Step::Done(progress) if progress.removed == 2));
+    other.close().await.unwrap();
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
 /// What comes in between the steps changes only what a departure is about.
 #[tokio::test]
 async fn producers_and_workers_go_on_during_a_departure() {
