@@ -27,7 +27,7 @@ impl Bounds {
         }
     }
 
-    /// What is left of the nearest bound for a database of so many bytes.
+    /// What is left of the nearest bound for a history of so many bytes.
     pub(crate) fn room(&self, bytes: u64) -> Option<Room> {
         let by_size = self.size_max_bytes.map(|max| Room {
             bytes: max.saturating_sub(bytes),

@@ -60,7 +60,7 @@ pub struct Options {
     pub range_messages: u64,
     /// At which age a range is closed, in PostgreSQL.
     pub range_age: Duration,
-    /// Above this size of the database, delivered messages leave before their time.
+    /// Above this size of the history, delivered messages leave before their time.
     pub size_max_bytes: Option<u64>,
 }
 
@@ -264,7 +264,7 @@ impl Maintenance {
         let Some(bytes_max) = self.options.size_max_bytes else {
             return Ok(false);
         };
-        Ok(self.store.database_size().await?.bytes > bytes_max)
+        Ok(self.store.database_size().await?.history_bytes > bytes_max)
     }
 
     async fn forget_keys(&self, token: Token, pass: &mut Pass) -> Result<Flow<()>> {

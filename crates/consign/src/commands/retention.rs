@@ -130,7 +130,7 @@ fn why(pass: &Pass) -> Option<String> {
                 .to_owned(),
         ),
         End::OverSize => Some(
-            "the database is larger than `retention.size_max_bytes`, and no more messages may leave; \
+            "the history is larger than `retention.size_max_bytes`, and no more messages may leave; \
              `consign retention status` shows what keeps the oldest"
                 .to_owned(),
         ),

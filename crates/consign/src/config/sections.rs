@@ -348,7 +348,7 @@ static RETENTION_SETTINGS: &[Setting] = &[
     Setting::new(
         "retention.size_max_bytes",
         Kind::Whole(1_048_576, 1 << 60),
-        "while the database is larger, delivered messages leave before their time, the oldest first; \
+        "while the history is larger, delivered messages leave before their time, the oldest first; \
          only of queues with a `keep_ms`",
     )
     .example("107374182400")

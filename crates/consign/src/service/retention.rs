@@ -40,7 +40,7 @@ pub(super) async fn run(maintenance: Maintenance, every: Duration) {
                 let was_over_size = mem::replace(&mut is_over_size, pass.end == End::OverSize);
                 if is_over_size && !was_over_size {
                     tracing::warn!(
-                        "the database is larger than `retention.size_max_bytes`, and no more messages \
+                        "the history is larger than `retention.size_max_bytes`, and no more messages \
                          may leave: `consign retention status` shows what keeps the oldest"
                     );
                 }

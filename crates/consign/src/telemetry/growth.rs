@@ -42,7 +42,7 @@ impl GrowthGauges {
         if let Some(bytes) = growth.of_database(Period::Day) {
             gauge!(DATABASE_GROWTH_BYTES_PER_DAY).set(bytes as f64);
         }
-        if let Some(room) = self.bounds.room(sample.size.bytes) {
+        if let Some(room) = self.bounds.room(sample.size.history_bytes) {
             gauge!(DATABASE_ROOM_BYTES).set(room.bytes as f64);
         }
         self.show_queues(sample, growth);

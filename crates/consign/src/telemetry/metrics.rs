@@ -37,7 +37,7 @@ pub(crate) const HISTORY_MESSAGES_PER_DAY: &str = "consign_history_messages_per_
 pub(crate) const HISTORY_BYTES_PER_DAY: &str = "consign_history_bytes_per_day";
 /// Messages ever, by event: enqueued, delivered, dead, erased, departed.
 pub(crate) const MESSAGES_TOTAL: &str = "consign_messages_total";
-/// Passes of the maintenance in a row that ended for the same reason before everything had left.
+/// Passes of the maintenance since the last one that was done, which ended before everything had left.
 pub(crate) const STUCK_PASSES: &str = "consign_retention_stuck_passes";
 /// Alerts that this process enqueued, by queue and reason.
 pub(crate) const ALERTS_TOTAL: &str = "consign_alerts_total";

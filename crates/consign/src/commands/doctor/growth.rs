@@ -53,7 +53,7 @@ fn stuck_line(pass: &PassRecord) -> String {
 
 fn full_line(growth: &Growth, bounds: &Bounds) -> Option<String> {
     let sample = growth.now.as_ref()?;
-    let room = bounds.room(sample.size.bytes)?;
+    let room = bounds.room(sample.size.history_bytes)?;
     let full_in = growth.full_in(room.bytes)?;
     let what = match room.bound {
         Bound::SizeMax => "retention.size_max_bytes is reached",

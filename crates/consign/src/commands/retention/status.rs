@@ -57,7 +57,7 @@ pub(super) async fn status(context: &Context) -> Result<Exit, Failure> {
     let store = context.open_with(&config).await?.store;
     let growth = store.growth().await?;
     let size = store.database_size().await?;
-    let room = Bounds::of(&config.address()?, &settings).room(size.bytes);
+    let room = Bounds::of(&config.address()?, &settings).room(size.history_bytes);
     let full_in = room.and_then(|room| growth.full_in(room.bytes));
     let mut rows = Vec::new();
     for history in store.queue_history().await? {
