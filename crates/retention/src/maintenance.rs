@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     End, Pass,
     archive::{Draft, clear},
-    error::Result,
+    error::{Error, Result},
     metrics::{DEPARTED_TOTAL, REFUSALS_TOTAL},
 };
 
@@ -156,7 +156,13 @@ impl Maintenance {
         } else {
             GO_ON
         };
-        first_end(first_end(left, forgotten), shrunk)
+        match first_end(first_end(left, forgotten), shrunk) {
+            // An erasure writes to it, for example.
+            Err(Error::Archive(consign_archive::Error::Locked { .. })) => {
+                Ok(ControlFlow::Break(End::Refused(Refusal::Locked)))
+            }
+            end => end,
+        }
     }
 
     /// Lets messages leave, a departure after the other. A backlog takes hours: before each one the ranges ahead of
@@ -195,7 +201,9 @@ impl Maintenance {
         let (messages, age) = (self.options.range_messages, self.options.range_age);
         let prepared = self.store.prepare_ranges(token, messages, age).await?;
         Ok(match prepared {
-            Step::Refused(refusal @ Refusal::LeaseLost) => ControlFlow::Break(End::Refused(refusal)),
+            Step::Refused(refusal @ Refusal::LeaseLost) => {
+                ControlFlow::Break(End::Refused(refusal))
+            }
             _ => ControlFlow::Continue(()),
         })
     }

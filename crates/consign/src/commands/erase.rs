@@ -30,8 +30,8 @@ use crate::{
     progress::Progress,
 };
 
-/// The maintenance may be writing to the archive; a file takes seconds.
-const LOCKED_TRIES: u32 = 120;
+/// The maintenance may be writing to the archive: the file of a large range takes minutes.
+const LOCKED_TRIES: u32 = 1_200;
 const LOCKED_PAUSE: Duration = Duration::from_millis(500);
 
 /// Erase the content of delivered, dead and discarded messages.

@@ -7,7 +7,7 @@ use std::sync::{
 
 use async_trait::async_trait;
 use consign_kernel::{
-    Certainty, Error, Layer, LayeredStore, NewMessage, Result, Store, prelude::*,
+    Certainty, Error, Layer, LayeredStore, NewMessage, Refusal, Result, Store, prelude::*,
 };
 use consign_retention::End;
 use serde_json::json;
@@ -135,11 +135,38 @@ async fn ranges_are_prepared_before_each_departure() {
     assert_eq!(pass.departures, 3);
     let operations = refilled.0.operations.lock().unwrap().clone();
     let looked = ["prepare_ranges", "due_erasures", "begin_departure"];
-    let taken: Vec<_> = operations.iter().filter(|taken| looked.contains(taken)).collect();
-    assert_eq!(taken.len(), 3 * looked.len() + looked.len(), "and once in vain");
+    let taken: Vec<_> = operations
+        .iter()
+        .filter(|taken| looked.contains(taken))
+        .collect();
+    assert_eq!(
+        taken.len(),
+        3 * looked.len() + looked.len(),
+        "and once in vain"
+    );
     for taken in taken.chunks(looked.len()) {
-        assert!(taken.iter().zip(looked).all(|(taken, due)| **taken == due), "{taken:?}");
+        assert!(
+            taken.iter().zip(looked).all(|(taken, due)| **taken == due),
+            "{taken:?}"
+        );
     }
+}
+
+#[tokio::test]
+async fn an_archive_that_another_process_writes_is_a_lock() {
+    let stage = Stage::new(true).await;
+    stage.deliver(5).await;
+    let archive = stage.archive();
+    let lock = archive.lock().unwrap();
+    let maintenance = stage.maintenance(Some(stage.archive()));
+    let pass = maintenance.pass().await.unwrap();
+    assert_eq!(
+        (pass.departed, pass.end),
+        (0, End::Refused(Refusal::Locked))
+    );
+    drop(lock);
+    stage.let_the_lease_end();
+    assert_eq!(maintenance.pass().await.unwrap().departed, 5);
 }
 
 #[tokio::test]
