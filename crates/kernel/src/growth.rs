@@ -75,10 +75,32 @@ pub struct PassRecord {
     pub at: Timestamp,
     /// How: `done`, or a reason.
     pub end: String,
-    /// When the first of the passes that ended so one after another did.
+    /// When the first pass since then ended: since one was `done` for the last time, or was not.
     pub since: Timestamp,
     /// How many they are.
     pub passes: u64,
+    /// How they ended, each way once.
+    pub ends: Vec<String>,
+}
+
+impl PassRecord {
+    /// The record after another pass.
+    pub fn next(before: Option<Self>, at: Timestamp, end: &str) -> Self {
+        let is_done = |end: &str| end == "done";
+        let run = before.filter(|pass| is_done(&pass.end) == is_done(end));
+        let (since, passes) = run.as_ref().map_or((at, 0), |run| (run.since, run.passes));
+        let mut ends = run.map_or_else(Vec::new, |run| run.ends);
+        if !ends.iter().any(|known| known == end) {
+            ends.push(end.to_owned());
+        }
+        Self {
+            at,
+            end: end.to_owned(),
+            since,
+            passes: passes + 1,
+            ends,
+        }
+    }
 }
 
 /// What the maintenance has recorded about the growth of the store.

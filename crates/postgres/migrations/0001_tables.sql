@@ -118,7 +118,7 @@ CREATE TABLE consign.growth (
 );
 
 -- The lease of the maintenance, one row. pass_at, pass_end: when and how its last pass ended; passes: so many have ended
--- like this one after another, the first at pass_since.
+-- since one was `done` for the last time, or was not, the first at pass_since, in the ways of pass_ends.
 CREATE TABLE consign.maintenance (
     only_row   boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     owner      text NOT NULL,
@@ -127,7 +127,8 @@ CREATE TABLE consign.maintenance (
     pass_at    timestamptz,
     pass_end   text,
     pass_since timestamptz,
-    passes     bigint
+    passes     bigint,
+    pass_ends  text[]
 );
 INSERT INTO consign.maintenance (owner, token, expires_at) VALUES ('nobody', gen_random_uuid(), '-infinity');
 

@@ -69,14 +69,13 @@ CREATE FUNCTION consign.database_size(OUT bytes bigint, OUT history_bytes bigint
                 FROM unnest(ARRAY['consign.message', 'consign.attempt', 'consign.late', 'consign.audit']::regclass[]) p, pg_partition_tree(p) i) $$;
 REVOKE ALL ON FUNCTION consign.database_size() FROM PUBLIC;
 
--- Records how a pass of the maintenance ended, counts closed ranges, and keeps a sample of the history for this hour.
+-- Records how a pass of the maintenance ended. Counting and sampling follow in transactions of their own: they read many
+-- messages and may fail.
 CREATE FUNCTION consign.record_pass(p_token uuid, p_end text) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_now   timestamptz := consign.clock();
-    v_hour  timestamptz := to_timestamp(floor(extract(epoch FROM v_now) / 3600) * 3600);
-    v_range consign.range;
+    v_now timestamptz := consign.clock();
 BEGIN
     PERFORM consign.require_read_committed();
     IF NOT consign.maintains(p_token) THEN
@@ -86,19 +85,51 @@ BEGIN
         RAISE EXCEPTION 'end: must be 1 to 64 bytes without control characters' USING ERRCODE = 'CN006';
     END IF;
     UPDATE consign.maintenance m SET
-        passes = CASE WHEN m.pass_end = p_end THEN m.passes + 1 ELSE 1 END,
-        pass_since = CASE WHEN m.pass_end = p_end THEN m.pass_since ELSE v_now END,
+        passes = CASE WHEN (m.pass_end = 'done') = (p_end = 'done') THEN m.passes + 1 ELSE 1 END,
+        pass_since = CASE WHEN (m.pass_end = 'done') = (p_end = 'done') THEN m.pass_since ELSE v_now END,
+        pass_ends = CASE WHEN (m.pass_end = 'done') = (p_end = 'done') THEN m.pass_ends ELSE '{}' END,
         pass_at = v_now, pass_end = p_end;
+    UPDATE consign.maintenance m SET pass_ends = m.pass_ends || p_end WHERE NOT p_end = ANY (m.pass_ends);
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION consign.record_pass(uuid, text) FROM PUBLIC;
+
+-- Counts the messages of a closed range that was not counted yet, which every look at it does until then; returns whether
+-- there was one.
+CREATE FUNCTION consign.count_closed(p_token uuid, OUT refusal text, OUT counted boolean)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_range consign.range;
+BEGIN
+    PERFORM consign.require_read_committed();
+    IF NOT consign.maintains(p_token) THEN
+        refusal := 'lease_lost';
+        RETURN;
+    END IF;
     LOCK TABLE consign.message IN ACCESS SHARE MODE;
-    -- A few, so that a pass stays short: counting reads every message of a range. The others are counted by every look at them
-    -- until then.
-    FOR v_range IN
-        SELECT * FROM consign.range r WHERE r.closed_at IS NOT NULL AND NOT r.is_counted ORDER BY r.first LIMIT 10 FOR UPDATE SKIP LOCKED
-    LOOP
-        INSERT INTO consign.range_count (number, queue, messages, bytes, first_id)
-            SELECT v_range.number, c.queue, c.messages, c.bytes, c.first_id FROM consign.count_range(v_range.first, v_range.until) c;
-        UPDATE consign.range r SET is_counted = true WHERE r.number = v_range.number;
-    END LOOP;
+    SELECT * INTO v_range FROM consign.range r
+        WHERE r.closed_at IS NOT NULL AND NOT r.is_counted ORDER BY r.first LIMIT 1 FOR UPDATE SKIP LOCKED;
+    counted := FOUND;
+    INSERT INTO consign.range_count (number, queue, messages, bytes, first_id)
+        SELECT v_range.number, c.queue, c.messages, c.bytes, c.first_id FROM consign.count_range(v_range.first, v_range.until) c;
+    UPDATE consign.range r SET is_counted = true WHERE r.number = v_range.number;
+END $$;
+REVOKE ALL ON FUNCTION consign.count_closed(uuid) FROM PUBLIC;
+
+-- Keeps a sample of the history for this hour.
+CREATE FUNCTION consign.sample_history(p_token uuid) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
+    AS $$
+DECLARE
+    v_now  timestamptz := consign.clock();
+    v_hour timestamptz := to_timestamp(floor(extract(epoch FROM v_now) / 3600) * 3600);
+BEGIN
+    PERFORM consign.require_read_committed();
+    IF NOT consign.maintains(p_token) THEN
+        RETURN 'lease_lost';
+    END IF;
+    LOCK TABLE consign.message IN ACCESS SHARE MODE;
     -- Samples of the future remain after the clock was set back.
     DELETE FROM consign.growth g WHERE g.hour < v_hour - interval '8 days' OR g.hour > v_hour;
     INSERT INTO consign.growth AS g (hour, sample)
@@ -112,4 +143,4 @@ BEGIN
         ON CONFLICT (hour) DO UPDATE SET sample = excluded.sample;
     RETURN NULL;
 END $$;
-REVOKE ALL ON FUNCTION consign.record_pass(uuid, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.sample_history(uuid) FROM PUBLIC;

@@ -92,7 +92,9 @@ GRANT EXECUTE ON FUNCTION
     consign.record_archive(uuid, bigint, text),
     consign.depart(uuid, bigint),
     consign.forget_keys(uuid, int),
-    consign.record_pass(uuid, text)
+    consign.record_pass(uuid, text),
+    consign.count_closed(uuid),
+    consign.sample_history(uuid)
     TO consign_operator;
 
 -- Readers see everything but tokens: while its lease lives, a token can settle the lease's messages, and afterwards record
@@ -100,7 +102,7 @@ GRANT EXECUTE ON FUNCTION
 GRANT SELECT ON consign.queue, consign.message, consign.ready, consign.dead, consign.discarded, consign.held, consign.waiting, consign.group_head,
     consign.audit, consign.redrive, consign.schedule, consign.alert_event, consign.alert, consign.process, consign.queue_stats, consign.message_key, consign.erasure, consign.erasure_due, consign.range,
     consign.departure, consign.departed, consign.range_count, consign.growth TO consign_auditor, consign_operator;
-GRANT SELECT (pass_at, pass_end, pass_since, passes) ON consign.maintenance TO consign_auditor, consign_operator;
+GRANT SELECT (pass_at, pass_end, pass_since, passes, pass_ends) ON consign.maintenance TO consign_auditor, consign_operator;
 GRANT SELECT (fence, claimed_at, expires_at, queue, owner, ids, tries, attempts, begun)
     ON consign.lease TO consign_auditor, consign_operator;
 GRANT SELECT (message_id, fence, claimed_at, finished_at, next_due_at, attempt_no, outcome, owner, code, detail, result)

@@ -5,7 +5,8 @@ use sqlx::postgres::PgRow;
 
 use crate::{PostgresStore, pools::Use, rows};
 
-const PASSES: &str = "SELECT pass_at, pass_end, pass_since, passes FROM consign.maintenance
+const PASSES: &str =
+    "SELECT pass_at, pass_end, pass_since, passes, pass_ends FROM consign.maintenance
                           WHERE pass_end IS NOT NULL";
 
 pub(crate) async fn read(store: &PostgresStore) -> Result<Growth> {
@@ -41,5 +42,6 @@ fn pass_record(row: &PgRow) -> Result<PassRecord> {
         end: rows::column(row, "pass_end")?,
         since: rows::time(row, "pass_since")?,
         passes: rows::count(row, "passes")?,
+        ends: rows::column(row, "pass_ends")?,
     })
 }

@@ -24,6 +24,8 @@ use crate::{
 
 /// A call of `begin_departure` copies pages for so long; the caller renews its lease in between.
 const COPY_TURN: Duration = Duration::from_secs(1);
+/// Closed ranges that are counted after a pass: each has up to a million messages, or more.
+const RANGES_COUNTED_MAX: usize = 10;
 
 #[async_trait]
 impl Retain for PostgresStore {
@@ -156,8 +158,15 @@ impl Retain for PostgresStore {
         let statement = sqlx::query("SELECT consign.record_pass($1, $2) AS refusal")
             .bind(token.0)
             .bind(end);
+        let rows = self.fetch("record a pass", statement).await?;
+        match step(rows::only(&rows)?, |_| Ok(()))? {
+            Step::Done(()) => {}
+            refused => return Ok(refused),
+        }
+        self.count_closed(token).await?;
+        let statement = sqlx::query("SELECT consign.sample_history($1) AS refusal").bind(token.0);
         let rows = self
-            .fetch_as(Use::Report, "record a pass", statement)
+            .fetch_as(Use::Report, "sample the history", statement)
             .await?;
         step(rows::only(&rows)?, |_| Ok(()))
     }
@@ -168,6 +177,23 @@ impl Retain for PostgresStore {
 }
 
 impl PostgresStore {
+    /// Counts closed ranges, each in a transaction of its own.
+    async fn count_closed(&self, token: Token) -> Result<()> {
+        for _ in 0..RANGES_COUNTED_MAX {
+            let statement = sqlx::query("SELECT * FROM consign.count_closed($1)").bind(token.0);
+            let rows = self
+                .fetch_as(Use::Report, "count a closed range", statement)
+                .await?;
+            let counted = step(rows::only(&rows)?, |row| {
+                rows::column::<bool>(row, "counted")
+            })?;
+            if counted != Step::Done(true) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// One step of a beginning departure: each is a transaction.
     async fn begin_or_copy(
         &self,

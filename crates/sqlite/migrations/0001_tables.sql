@@ -275,7 +275,8 @@ CREATE TABLE queue_limit (
 
 -- The lease of the process that takes the steps. token: null before the first lease. cursor: the last id that the search
 -- for messages that may leave has passed; size_cursor: the same while the file is too large. pass_at, pass_end: when and how
--- the last pass ended; passes: so many have ended like this one after another, the first at pass_since.
+-- the last pass ended; passes: so many have ended since one was `done` for the last time, or was not, the first at
+-- pass_since, in the ways of pass_ends.
 CREATE TABLE maintenance (
     only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
     owner      TEXT NOT NULL,
@@ -286,7 +287,8 @@ CREATE TABLE maintenance (
     pass_at    INTEGER,
     pass_end   TEXT,
     pass_since INTEGER,
-    passes     INTEGER
+    passes     INTEGER,
+    pass_ends  TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(pass_ends))
 ) STRICT;
 INSERT INTO maintenance (only_row, owner, token, expires_at, cursor) VALUES (1, '', NULL, 0, 0);
 

@@ -137,18 +137,23 @@ pub(crate) async fn a_pass_is_recorded_with_its_end(harness: &dyn Harness) {
     let maintenance = stage.maintenance().await;
     assert_eq!(stage.growth().await, Growth::default());
     let mut since = stage.now().await;
-    for (n, end) in ["done", "locked", "locked", "locked", "done"]
-        .into_iter()
-        .enumerate()
-    {
+    for (end, passes, ends) in [
+        ("done", 1, &["done"][..]),
+        ("locked", 1, &["locked"]),
+        ("locked", 2, &["locked"]),
+        ("changed", 3, &["locked", "changed"]),
+        ("locked", 4, &["locked", "changed"]),
+        ("done", 1, &["done"]),
+        ("done", 2, &["done"]),
+    ] {
         stage.advance(s(10)).await;
         maintenance.record(end).await;
         let pass = stage.growth().await.pass.expect("a pass was recorded");
-        let passes = if end == "locked" { n as u64 } else { 1 };
         if passes == 1 {
             since = stage.now().await;
         }
         assert_eq!((pass.end.as_str(), pass.passes), (end, passes));
+        assert_eq!(pass.ends, ends);
         assert_eq!((pass.at, pass.since), (stage.now().await, since));
     }
 }

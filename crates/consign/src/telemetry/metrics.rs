@@ -146,6 +146,6 @@ fn describe_growth() {
     describe_gauge!(
         STUCK_PASSES,
         Unit::Count,
-        "Passes of the maintenance in a row that ended for the same reason before everything had left."
+        "Passes of the maintenance since the last one that was done, which ended before everything had left."
     );
 }

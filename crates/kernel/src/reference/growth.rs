@@ -95,13 +95,7 @@ impl Reference {
     }
 
     pub(super) fn record_pass(&mut self, now: Timestamp, end: &str) {
-        let before = self.pass.take().filter(|pass| pass.end == end);
-        self.pass = Some(PassRecord {
-            at: now,
-            end: end.to_owned(),
-            since: before.as_ref().map_or(now, |pass| pass.since),
-            passes: before.map_or(0, |pass| pass.passes) + 1,
-        });
+        self.pass = Some(PassRecord::next(self.pass.take(), now, end));
         let mut queues: Vec<QueueSample> = self
             .queues
             .keys()

@@ -65,7 +65,7 @@ pub(super) async fn show(
             let since = span(now.duration_since(pass.since));
             format!(
                 "The maintenance ends with {} for {since} ({passes}).",
-                pass.end
+                pass.ends.join(", ")
             )
         }),
         rows,

@@ -200,15 +200,16 @@ pub(super) async fn sample(connection: &mut SqliteConnection, at: Timestamp) -> 
 }
 
 pub(super) async fn growth(connection: &mut SqliteConnection) -> Result<Growth> {
-    let pass: Option<(i64, String, i64, i64)> = sqlx::query_as(sql!("maintenance_passes"))
+    let pass: Option<(i64, String, i64, i64, String)> = sqlx::query_as(sql!("maintenance_passes"))
         .fetch_optional(&mut *connection)
         .await?;
-    let pass = pass.map(|(at, end, since, passes)| {
+    let pass = pass.map(|(at, end, since, passes, ends)| {
         Ok::<_, crate::error::Failure>(PassRecord {
             at: rows::timestamp(at)?,
             end,
             since: rows::timestamp(since)?,
             passes: passes.unsigned_abs(),
+            ends: rows::document(&ends)?,
         })
     });
     let samples: Vec<String> = sqlx::query_scalar(sql!("growth_list"))

@@ -36,19 +36,29 @@ fn lines(growth: &Growth, bounds: &Bounds) -> Vec<String> {
 }
 
 fn stuck_line(pass: &PassRecord) -> String {
-    let remedy = match pass.end.as_str() {
+    let remedies: Vec<&str> = pass.ends.iter().map(|end| remedy(end)).collect();
+    format!(
+        "the maintenance ends with {} since {:.0} ({} passes): {}",
+        pass.ends.join(", "),
+        pass.since,
+        pass.passes,
+        remedies.join("; ")
+    )
+}
+
+fn remedy(end: &str) -> &'static str {
+    match end {
         "no_archive" => {
             "set retention.archive, or let messages leave without one: consign queues set NAME --archive false"
         }
         "over_size" => "consign retention status shows what keeps the oldest messages",
         "locked" => "a transaction that stays open holds a lock; end it",
-        "failed" => "the log of consign serve has the reason",
-        _ => "if it persists, the log of consign serve has more",
-    };
-    format!(
-        "the maintenance ends with {} since {:.0} ({} passes): {remedy}",
-        pass.end, pass.since, pass.passes
-    )
+        "changed" => {
+            "messages past their time are changed again and again: consign audit shows by what"
+        }
+        "lease_lost" => "a step takes longer than a minute, or the clock was set; see the log",
+        _ => "the log of consign serve or consign work has the reason",
+    }
 }
 
 fn full_line(growth: &Growth, bounds: &Bounds) -> Option<String> {
@@ -90,6 +100,7 @@ mod tests {
                 end: end.to_owned(),
                 since: Timestamp::UNIX_EPOCH,
                 passes,
+                ends: vec![end.to_owned()],
             }),
             now: Some(sample(24, bytes)),
             day: Some(sample(0, 0)),
@@ -118,6 +129,16 @@ mod tests {
               --archive false"
             ]
         );
+    }
+
+    #[test]
+    fn refusals_that_alternate_are_a_hint_with_every_reason() {
+        let mut growth = growth("changed", 3, 10);
+        let pass = growth.pass.as_mut().unwrap();
+        pass.ends = vec!["locked".to_owned(), "changed".to_owned()];
+        let hint = &hints(&growth)[0];
+        assert!(hint.contains("ends with locked, changed since"), "{hint}");
+        assert!(hint.contains("end it; messages past their time"), "{hint}");
     }
 
     #[test]

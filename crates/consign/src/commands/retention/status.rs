@@ -152,7 +152,7 @@ fn print_obstacles(out: Output, rows: &[Row], growth: &Growth) -> Result<(), Fai
         let now = Timestamp::now();
         out.line(format_args!(
             "the maintenance ends with {} since {} ({} passes)",
-            pass.end,
+            pass.ends.join(", "),
             age(pass.since, now),
             pass.passes
         ))?;
