@@ -44,8 +44,8 @@ pub enum Reason {
         /// When it may leave, unless something happens to it.
         until: Timestamp,
     },
-    /// It may leave: when its range is closed, no more of it stays than may, and an archive has it if
-    /// the queue requires one.
+    /// It may leave, unless it is a dead head that blocks its group or its app needs it: when its range is
+    /// closed, no more of it stays than may, and an archive has it if the queue requires one.
     PastItsTime,
 }
 
@@ -122,7 +122,8 @@ impl fmt::Display for Obstacle {
             Reason::PastItsTime => {
                 write!(
                     f,
-                    "message {message_id} of queue {queue} is past its time: it leaves with its range"
+                    "message {message_id} of queue {queue} is past its time: it leaves with its \
+                     range, unless it blocks its group or its app needs it"
                 )
             }
         }
