@@ -54,7 +54,7 @@ fn remedy(end: &str) -> &'static str {
         "over_size" => "consign retention status shows what keeps the oldest messages",
         "locked" => "a transaction that stays open holds a lock; end it",
         "changed" => {
-            "messages past their time are changed again and again: consign audit shows by what"
+            "messages past their time change again and again, by a redrive for example: consign show ID has their audit entries"
         }
         "lease_lost" => "a step takes longer than a minute, or the clock was set; see the log",
         _ => "the log of consign serve or consign work has the reason",
