@@ -415,7 +415,7 @@ DECLARE
     v_number bigint;
 BEGIN
     PERFORM consign.lock_tables(ARRAY['message', 'attempt', 'late', 'audit', 'dead', 'discarded']
-        || ARRAY(SELECT p || '_' || n FROM unnest(v_old) n, unnest(ARRAY['message', 'attempt', 'late', 'audit']) p));
+        || ARRAY(SELECT p || '_' || n FROM unnest(v_old || p_departure.number) n, unnest(ARRAY['message', 'attempt', 'late', 'audit']) p));
     IF p_departure.cutoffs <> consign.cutoffs(p_departure.at, p_departure.by_size, p_departure.has_archive)
         OR cardinality(p_departure.dead_ids) <>
             (SELECT count(*) FROM unnest(p_departure.dead_ids) u JOIN consign.dead d ON d.message_id = u WHERE d.at <= p_departure.at)
