@@ -286,7 +286,8 @@ macro_rules! each_case {
                 redrives_of_two_minds_share_the_dead
                 a_cancel_races_claims
                 a_skip_races_settles_and_enqueues
-                a_cancelled_head_races_an_enqueue;
+                a_cancelled_head_races_an_enqueue
+                cancels_and_holds_race_settles_of_many_groups;
             audit:
                 moving_nothing_answers_nothing
                 every_action_is_recorded_with_who_and_why
