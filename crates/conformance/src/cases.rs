@@ -44,6 +44,7 @@ pub(crate) mod retention_totals;
 pub(crate) mod schedule;
 pub(crate) mod settle;
 pub(crate) mod skip;
+pub(crate) mod slots;
 pub(crate) mod totals;
 pub(crate) mod uncertain;
 pub(crate) mod wait;
@@ -280,6 +281,10 @@ macro_rules! each_case {
                 a_leased_head_is_not_skipped
                 a_skip_closes_the_head_only
                 a_skip_needs_an_ordered_queue_and_a_name;
+            slots:
+                slots_stay_apart_however_many_are_asked_for
+                a_full_reservation_names_when_to_call_again
+                a_clock_set_back_hands_out_no_slot_twice;
             close_races:
                 a_discard_races_a_settle_and_an_expiry
                 a_discard_races_a_requeue

@@ -415,10 +415,12 @@ CREATE TABLE consign.queue_stats (
     PRIMARY KEY (minute, queue, process)
 );
 
--- Queues with a limit for all processes: claims of such a queue lock its row. slot_at: the next send slot of its rate.
+-- Queues with a limit for all processes: claims of such a queue lock its row. slot_at: the next send slot of its rate;
+-- reserved_at: when slots were last reserved, by which a clock that was set back is noticed.
 CREATE TABLE consign.queue_limit (
-    queue   text PRIMARY KEY,
-    slot_at timestamptz
+    queue       text PRIMARY KEY,
+    slot_at     timestamptz,
+    reserved_at timestamptz
 );
 
 -- Workers that sleep on a queue. A commit of something due before `sleeps_until` wakes them; after that time they wake
