@@ -52,18 +52,21 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.promote_next(text, text, timestamptz) FROM PUBLIC;
 
--- Fills open heads with the first message that waits by now; removes those for which none waits.
+-- Fills up to 1,000 open heads, or that of p_group, with the first message that waits by now; removes those for which none
+-- waits.
+--
+-- A head stays open while a cancel or a hold under way has locked the first that waits: the next claim looks again.
 --
 -- A head that an unfinished enqueue has locked (key-share lock) is skipped; the next claim looks again. Locking first and
 -- reading afterwards, in separate statements, makes sure that whatever was committed under the lock is seen.
-CREATE FUNCTION consign.fill_open_heads(p_queue text, p_now timestamptz) RETURNS void
+CREATE FUNCTION consign.fill_open_heads(p_queue text, p_now timestamptz, p_group text DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_group text;
 BEGIN
     FOR v_group IN
-        SELECT "group" FROM consign.group_head WHERE queue = p_queue AND message_id IS NULL
+        SELECT "group" FROM consign.group_head WHERE queue = p_queue AND message_id IS NULL AND (p_group IS NULL OR "group" = p_group)
             ORDER BY "group" LIMIT 1000 FOR UPDATE SKIP LOCKED
     LOOP
         PERFORM consign.promote_next(p_queue, v_group, p_now);
@@ -71,7 +74,7 @@ BEGIN
             AND NOT EXISTS (SELECT FROM consign.waiting w WHERE w.queue = p_queue AND w."group" = v_group);
     END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION consign.fill_open_heads(text, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.fill_open_heads(text, timestamptz, text) FROM PUBLIC;
 
 -- Promotes the next messages of the groups of finished messages, in the order given.
 CREATE FUNCTION consign.promote_after(p_queue text, p_ids bigint[], p_now timestamptz) RETURNS void

@@ -170,7 +170,7 @@ BEGIN
     FOR v_look IN 1 .. 5 LOOP
         SELECT * INTO v_head FROM consign.group_head t WHERE t.queue = p_queue AND t."group" = p_group;
         IF FOUND AND v_head.message_id IS NULL THEN
-            PERFORM consign.fill_open_heads(p_queue, consign.clock());
+            PERFORM consign.fill_open_heads(p_queue, consign.clock(), p_group);
             SELECT * INTO v_head FROM consign.group_head t WHERE t.queue = p_queue AND t."group" = p_group;
         END IF;
         IF v_head.message_id IS NULL THEN
