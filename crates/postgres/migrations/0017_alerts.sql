@@ -80,22 +80,27 @@ BEGIN
         WITH taken AS (
             DELETE FROM consign.alert_event e
                 WHERE e.id = ANY (ARRAY(SELECT o.id FROM consign.alert_event o ORDER BY o.id LIMIT p_limit FOR UPDATE SKIP LOCKED))
-                RETURNING e.*)
-        SELECT t.queue, t.reason, t.code, count(*) AS records, sum(t.count) AS count, (array_agg(t.at ORDER BY t.id))[1] AS first_at,
+                RETURNING e.*),
+        -- Codes beyond twenty of a queue and reason share one row. Decided before the rows are ordered.
+        known AS (
+            SELECT n.queue, n.reason, n.code, n.code = '' OR n.is_counted OR n.rows + n.nth <= 20 AS has_row
+                FROM (SELECT f.queue, f.reason, f.code, a.code IS NOT NULL AS is_counted,
+                             (SELECT count(*) FROM consign.alert o WHERE o.queue = f.queue AND o.reason = f.reason) AS rows,
+                             row_number() OVER (PARTITION BY f.queue, f.reason, a.code IS NULL ORDER BY f.id) AS nth
+                          FROM (SELECT t.queue, t.reason, t.code, min(t.id) AS id FROM taken t GROUP BY t.queue, t.reason, t.code) f
+                          LEFT JOIN consign.alert a ON (a.queue, a.reason, a.code) = (f.queue, f.reason, f.code)) n)
+        SELECT t.queue, t.reason, CASE WHEN k.has_row THEN t.code ELSE 'other' END AS code, count(*) AS records, sum(t.count) AS count, (array_agg(t.at ORDER BY t.id))[1] AS first_at,
                (array_agg(t.at ORDER BY t.id DESC))[1] AS last_at, (array_agg(t.message_id ORDER BY t.id DESC))[1] AS message_id,
                bool_or(q.policy->>'alert_queue' IS NOT NULL) AS is_wanted,
                interval '1 millisecond' * max((q.policy->>'alert_interval_ms')::bigint) AS interval
-            FROM taken t LEFT JOIN consign.queue q ON q.name = t.queue
+            FROM taken t JOIN known k ON (k.queue, k.reason, k.code) = (t.queue, t.reason, t.code)
+            LEFT JOIN consign.queue q ON q.name = t.queue
             -- Lost leases count only together, within the interval: one after the other.
-            GROUP BY t.queue, t.reason, t.code, CASE WHEN t.reason = 'lease_lost' THEN t.id END
-            ORDER BY t.queue COLLATE "C", t.reason COLLATE "C", t.code COLLATE "C", min(t.id)
+            GROUP BY t.queue, t.reason, 3, CASE WHEN t.reason = 'lease_lost' THEN t.id END
+            ORDER BY t.queue COLLATE "C", t.reason COLLATE "C", CASE WHEN k.has_row THEN t.code ELSE 'other' END COLLATE "C", min(t.id)
     LOOP
         v_events := v_events + v_event.records;
         CONTINUE WHEN v_event.is_wanted IS NOT TRUE;
-        IF v_event.code <> '' AND (SELECT count(*) >= 20 AND bool_and(a.code <> v_event.code) FROM consign.alert a
-                                       WHERE a.queue = v_event.queue AND a.reason = v_event.reason) THEN
-            v_event.code := 'other';
-        END IF;
         INSERT INTO consign.alert AS a (queue, reason, code, pending, first_at, last_at, message_id)
             VALUES (v_event.queue, v_event.reason, v_event.code, v_event.count, v_event.first_at, v_event.last_at, v_event.message_id)
             ON CONFLICT (queue, reason, code) DO UPDATE SET

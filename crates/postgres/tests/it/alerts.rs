@@ -103,6 +103,42 @@ async fn a_step_that_is_cut_off_loses_and_doubles_nothing() {
     assert_eq!(counts.ready, 1);
 }
 
+/// Two steps that lock the rows of alerts in different orders could wait for each other.
+#[tokio::test]
+async fn a_step_writes_alerts_in_one_order() {
+    let (database, store) = watched().await;
+    execute(
+        database.url(),
+        "CREATE TABLE public.written (n bigint GENERATED ALWAYS AS IDENTITY, code text COLLATE \"C\");
+         CREATE FUNCTION public.write_down() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN INSERT INTO public.written (code) VALUES (NEW.code); RETURN NEW; END';
+         CREATE TRIGGER write_down BEFORE INSERT ON consign.alert FOR EACH ROW EXECUTE FUNCTION public.write_down();
+         SELECT consign.record_breaker_open('mail', 'z' || lpad(n::text, 3, '0')) FROM generate_series(1, 20) n",
+    )
+    .await;
+    store.step_alerts(100).await.unwrap();
+    // Those of the letter a share the row `other`, which is behind them and before the rest.
+    execute(
+        database.url(),
+        "TRUNCATE public.written;
+         SELECT consign.record_breaker_open('mail', c || n) FROM generate_series(10, 29) n, unnest('{a,z0}'::text[]) c",
+    )
+    .await;
+    store.step_alerts(100).await.unwrap();
+    let codes: Vec<String> = sqlx::query_scalar("SELECT code FROM public.written ORDER BY n")
+        .fetch_all(store.pool())
+        .await
+        .unwrap();
+    assert!(codes.contains(&"other".to_owned()), "{codes:?}");
+    assert!(codes.is_sorted(), "{codes:?}");
+    let other = "SELECT pending + (alerted_at IS NOT NULL)::int * 1000 FROM consign.alert WHERE code = 'other'";
+    let pending: i64 = sqlx::query_scalar(other)
+        .fetch_one(store.pool())
+        .await
+        .unwrap();
+    assert_eq!(pending, 1000, "all of them went out as one alert");
+}
+
 #[tokio::test]
 async fn a_queue_that_is_gone_holds_up_no_other() {
     let (database, store) = watched().await;
