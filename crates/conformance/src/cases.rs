@@ -362,6 +362,7 @@ macro_rules! each_case {
                 three_lost_leases_within_the_interval_are_alerted
                 lost_leases_older_than_the_interval_are_dropped
                 a_queue_older_than_its_limit_is_alerted
+                the_text_of_an_alert_has_no_markup_of_others
                 an_open_breaker_is_alerted
                 a_queue_without_alerts_records_nothing
                 a_changed_policy_takes_effect_at_the_next_step

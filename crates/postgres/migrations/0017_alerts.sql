@@ -47,6 +47,8 @@ CREATE FUNCTION consign.alert_payload(p_alert consign.alert) RETURNS jsonb
 DECLARE
     v_time CONSTANT text := 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"';
     v_code CONSTANT text := coalesce(nullif(p_alert.code, ''), 'no code');
+    -- What could end a line, a command or a word in a chat that shows the text: codes come from receivers and workers.
+    v_shown CONSTANT text := regexp_replace(v_code, E'[\\u0001-\\u001f\\u007f-\\u009f`<>]', '?', 'g');
     v_s    CONSTANT text := CASE WHEN p_alert.pending = 1 THEN '' ELSE 's' END;
 BEGIN
     RETURN jsonb_build_object(
@@ -56,14 +58,14 @@ BEGIN
         'oldest_at', CASE WHEN p_alert.reason = 'queue_old' THEN to_char(p_alert.first_at AT TIME ZONE 'UTC', v_time) END,
         'text', CASE p_alert.reason
             WHEN 'died' THEN format('%s message%s of queue %s died with %s: `consign ls --queue %s --state dead%s`', p_alert.pending,
-                v_s, p_alert.queue, v_code, p_alert.queue,
+                v_s, p_alert.queue, v_shown, p_alert.queue,
                 CASE WHEN v_code <> 'other' AND v_code ~ '^[A-Za-z0-9_.:][A-Za-z0-9_.:-]*$' THEN ' --code ' || v_code ELSE '' END)
             WHEN 'lease_lost' THEN format('%s lease%s of queue %s expired before all messages were settled: `consign leases`, '
                 'and `consign queues show %s` for the lease time', p_alert.pending, v_s, p_alert.queue, p_alert.queue)
             WHEN 'queue_old' THEN format('queue %s is older than its limit, %s message%s due: `consign ls --queue %s --state ready`',
                 p_alert.queue, p_alert.pending, v_s, p_alert.queue)
             WHEN 'breaker_open' THEN format('the circuit breaker of queue %s opened %s time%s with %s: its sink fails, and nothing is '
-                'sent to it for a while: `consign queues show %s`', p_alert.queue, p_alert.pending, v_s, v_code, p_alert.queue) END);
+                'sent to it for a while: `consign queues show %s`', p_alert.queue, p_alert.pending, v_s, v_shown, p_alert.queue) END);
 END $$;
 REVOKE ALL ON FUNCTION consign.alert_payload(consign.alert) FROM PUBLIC;
 
