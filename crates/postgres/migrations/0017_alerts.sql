@@ -161,7 +161,8 @@ REVOKE ALL ON FUNCTION consign.look_for_old_queues() FROM PUBLIC;
 
 -- Counts up to p_limit records of events, looks for old queues, and enqueues the alerts that are due: at most one per queue,
 -- reason, code and the queue's alert_interval_ms. raised: the payloads of the alerts that were enqueued; refused: those that
--- their queue did not take, each {alert, alert_queue, failure}, which are kept for the next step.
+-- their queue did not take, each {alert, alert_queue, failure}, which are kept for the next step. Of queues that the caller
+-- may not work, a worker gets neither.
 --
 -- Any number of sessions may step: an alert that another one raises is skipped.
 CREATE FUNCTION consign.step_alerts(p_limit int DEFAULT 1000, OUT events bigint, OUT raised jsonb, OUT refused jsonb)
@@ -173,6 +174,7 @@ DECLARE
     v_alert   consign.alert;
     v_payload jsonb;
     v_failure text;
+    v_sees_all boolean := consign.acts_as('consign_operator');
 BEGIN
     PERFORM consign.require_read_committed();
     IF p_limit IS NULL OR p_limit NOT BETWEEN 1 AND 1000 THEN
@@ -205,11 +207,16 @@ BEGIN
             PERFORM e.id FROM consign.enqueue_numbered(
                 v_due.alert_queue, NULL, ARRAY[v_payload], NULL, NULL,
                 ARRAY[jsonb_build_object('consign-alert', v_alert.reason)], NULL, NULL, NULL, true) e;
-            raised := raised || v_payload;
         EXCEPTION WHEN OTHERS THEN
             v_failure := SQLERRM;
-            refused := refused || jsonb_build_object('alert', v_payload, 'alert_queue', v_due.alert_queue, 'failure', v_failure);
         END;
+        IF NOT (v_sees_all OR consign.may_work(v_alert.queue)) THEN
+            NULL;
+        ELSIF v_failure IS NULL THEN
+            raised := raised || v_payload;
+        ELSE
+            refused := refused || jsonb_build_object('alert', v_payload, 'alert_queue', v_due.alert_queue, 'failure', v_failure);
+        END IF;
         UPDATE consign.alert a SET
                 pending = CASE WHEN v_failure IS NULL THEN 0 ELSE a.pending END,
                 alerted_at = CASE WHEN v_failure IS NULL THEN v_now ELSE a.alerted_at END, failure = v_failure
