@@ -134,8 +134,10 @@ impl Work<'_> {
                 continue;
             }
             let (ids, exhausted) = self.next_covered(&redrive, count).await?;
-            // Left to a process that has their app.
-            if self.holds_foreign(&ids).await? {
+            // Left to a process that has their app. A discard over all queues passes over messages of apps.
+            let plan = &redrive.plan;
+            let passes_over = plan.action == RedriveAction::Discard && plan.queue.is_none();
+            if !passes_over && self.holds_foreign(&ids).await? {
                 continue;
             }
             let by = redrive.recorded_by();
