@@ -44,6 +44,7 @@ pub(crate) mod retention_totals;
 pub(crate) mod schedule;
 pub(crate) mod settle;
 pub(crate) mod skip;
+pub(crate) mod slots;
 pub(crate) mod totals;
 pub(crate) mod uncertain;
 pub(crate) mod wait;
@@ -280,13 +281,18 @@ macro_rules! each_case {
                 a_leased_head_is_not_skipped
                 a_skip_closes_the_head_only
                 a_skip_needs_an_ordered_queue_and_a_name;
+            slots:
+                slots_stay_apart_however_many_are_asked_for
+                a_full_reservation_names_when_to_call_again
+                a_clock_set_back_hands_out_no_slot_twice;
             close_races:
                 a_discard_races_a_settle_and_an_expiry
                 a_discard_races_a_requeue
                 redrives_of_two_minds_share_the_dead
                 a_cancel_races_claims
                 a_skip_races_settles_and_enqueues
-                a_cancelled_head_races_an_enqueue;
+                a_cancelled_head_races_an_enqueue
+                cancels_and_holds_race_settles_of_many_groups;
             audit:
                 moving_nothing_answers_nothing
                 every_action_is_recorded_with_who_and_why
@@ -356,6 +362,7 @@ macro_rules! each_case {
                 three_lost_leases_within_the_interval_are_alerted
                 lost_leases_older_than_the_interval_are_dropped
                 a_queue_older_than_its_limit_is_alerted
+                the_text_of_an_alert_has_no_markup_of_others
                 an_open_breaker_is_alerted
                 a_queue_without_alerts_records_nothing
                 a_changed_policy_takes_effect_at_the_next_step

@@ -2,6 +2,7 @@
 
 mod normal;
 mod op;
+mod rules;
 mod side;
 
 use std::{
@@ -16,6 +17,7 @@ use proptest::{
 
 use self::{
     op::{Op, Pick, ReportDraft},
+    rules::Change,
     side::Side,
 };
 use crate::{Factory, ReferenceFactory};
@@ -29,7 +31,8 @@ pub const EQUIVALENCE_OPS: usize = 60;
 const SHRINK_TRIES_MAX: usize = 600;
 
 /// What a run must have met somewhere, or it has proved little.
-const SIGHTS: [&str; 30] = [
+const SIGHTS: [&str; 31] = [
+    "SendSlots {",
     "reason: BreakerOpen",
     "reason: Died",
     "reason: QueueOld",
@@ -231,8 +234,11 @@ fn look(answer: &str, sights: &mut BTreeMap<&'static str, u32>) {
 /// After the faults end, everything drains: dead messages requeued, held ones unheld.
 async fn drain(reference: &mut Side, store: &mut Side, last: usize) -> Option<Divergence> {
     let ids: Vec<u16> = (0..reference.message_count() as u16).collect();
-    let ends = [0, 1, 2].map(|queue| Op::Resume { queue });
-    let mut ops = ends.to_vec();
+    let resumes = [0, 1, 2].map(|queue| Op::Resume { queue });
+    // Without a limit of all processes, or a round delivers little.
+    let change = Change::Original;
+    let originals = [0, 1, 2].map(|queue| Op::PutQueue { queue, change });
+    let mut ops = [resumes, originals].concat();
     // Each round delivers at least the head of every group.
     for _ in 0..=reference.message_count() {
         ops.extend([

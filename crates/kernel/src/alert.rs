@@ -130,6 +130,7 @@ impl Alert {
     pub fn with_text(self) -> Self {
         let Self { queue, count, .. } = &self;
         let code = self.code.as_deref().unwrap_or("no code");
+        let shown = code.replace(is_markup, "?");
         let text = match self.reason {
             AlertReason::Died => {
                 let messages = counted(*count, "message");
@@ -139,7 +140,7 @@ impl Alert {
                     _ => String::new(),
                 };
                 format!(
-                    "{messages} of queue {queue} died with {code}: \
+                    "{messages} of queue {queue} died with {shown}: \
                      `consign ls --queue {queue} --state dead{only}`"
                 )
             }
@@ -160,7 +161,7 @@ impl Alert {
             AlertReason::BreakerOpen => {
                 let times = counted(*count, "time");
                 format!(
-                    "the circuit breaker of queue {queue} opened {times} with {code}: its sink fails, \
+                    "the circuit breaker of queue {queue} opened {times} with {shown}: its sink fails, \
                      and nothing is sent to it for a while: `consign queues show {queue}`"
                 )
             }
@@ -178,6 +179,12 @@ fn counted(count: u64, noun: &str) -> String {
 fn is_word(code: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
     !code.starts_with('-') && code.chars().all(is_plain)
+}
+
+/// Whether a character could end a line, a command or a word in a chat that shows the text. Codes come from
+/// receivers and workers.
+fn is_markup(c: char) -> bool {
+    c.is_control() || matches!(c, '`' | '<' | '>')
 }
 
 /// A code as alerts have it: cut to size; empty for none.
@@ -266,6 +273,18 @@ mod tests {
             (LeaseLost, None, 3, "3 leases of queue mail expired"),
             (QueueOld, None, 1, "1 message due"),
             (BreakerOpen, None, 1, "opened 1 time with no code"),
+            (
+                BreakerOpen,
+                Some("x\n`rm` <!channel>"),
+                1,
+                "with x??rm? ?!channel?: its sink",
+            ),
+            (
+                Died,
+                Some("a\u{85}b`"),
+                1,
+                "died with a?b?: `consign ls --queue mail --state dead`",
+            ),
         ] {
             let text = alert(reason, code, count).text;
             assert!(text.contains(part), "{text:?} lacks {part:?}");

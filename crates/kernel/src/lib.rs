@@ -83,7 +83,7 @@ pub use schedule::{
     SchedulePlan, TICK_HEADER, Tick, TickPlan, Upcoming, schedule_by,
 };
 pub use schema::{AppliedMigration, ENGINE, Migration, SchemaStatus, migration_order};
-pub use slots::SendSlots;
+pub use slots::{SendSlots, SlotReservation};
 pub use state::{
     Counts, Cursor, DeadCause, DeadLetter, Explanation, Finding, MessageSummary, NOT_CHECKED, Page,
     State, StateKind, Totals,

@@ -43,7 +43,7 @@ pub use twin::Flaw;
 use crate::{
     Attempt, AuditEntry, BATCH_MESSAGES_MAX, By, DeadLetter, Departure, DepartureId, Erasure,
     Fence, LateResult, Message, MessageId, OutcomeCounts, PassRecord, Process, Queue, QueueName,
-    Redrive, RedriveId, Sample, Schedule, ScheduleName, StateKind, Token,
+    Redrive, RedriveId, Sample, Schedule, ScheduleName, SlotReservation, StateKind, Token,
     error::{Error, Result},
     plan::{AlertBoard, AlertEvent, Cutoffs, Entry, later},
     suggest::nearest,
@@ -86,8 +86,8 @@ pub struct Reference {
     pass: Option<PassRecord>,
     /// By hour.
     samples: BTreeMap<Timestamp, Sample>,
-    /// The next send slot of queues with a rate for all processes.
-    slots: BTreeMap<QueueName, Timestamp>,
+    /// The last reservation of send slots of queues with a rate for all processes.
+    slots: BTreeMap<QueueName, SlotReservation>,
     audit: Vec<AuditEntry>,
     processes: BTreeMap<String, Process>,
     queue_stats: BTreeMap<(Timestamp, QueueName), OutcomeCounts>,

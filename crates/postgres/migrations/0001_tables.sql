@@ -358,12 +358,13 @@ CREATE TABLE consign.schedule (
     created_at      timestamptz NOT NULL,
     updated_at      timestamptz NOT NULL,
     paused_at       timestamptz,
-    next_at         timestamptz NOT NULL,
+    -- A time that processes cannot read would stop the ticks of all schedules.
+    next_at         timestamptz NOT NULL CHECK (next_at >= '0001-01-01 00:00+00' AND next_at < '9999-12-30 00:00+00'),
     last_tick       timestamptz,
     last_at         timestamptz,
     last_message_id bigint,
-    ticks           bigint NOT NULL DEFAULT 0,
-    dropped         bigint NOT NULL DEFAULT 0
+    ticks           bigint NOT NULL DEFAULT 0 CHECK (ticks >= 0),
+    dropped         bigint NOT NULL DEFAULT 0 CHECK (dropped >= 0)
 );
 CREATE INDEX schedule_next ON consign.schedule (next_at, name) WHERE paused_at IS NULL;
 
@@ -417,10 +418,12 @@ CREATE TABLE consign.queue_stats (
     PRIMARY KEY (minute, queue, process)
 );
 
--- Queues with a limit for all processes: claims of such a queue lock its row. slot_at: the next send slot of its rate.
+-- Queues with a limit for all processes: claims of such a queue lock its row. slot_at: the next send slot of its rate;
+-- reserved_at: when slots were last reserved, by which a clock that was set back is noticed.
 CREATE TABLE consign.queue_limit (
-    queue   text PRIMARY KEY,
-    slot_at timestamptz
+    queue       text PRIMARY KEY,
+    slot_at     timestamptz,
+    reserved_at timestamptz
 );
 
 -- Workers that sleep on a queue. A commit of something due before `sleeps_until` wakes them; after that time they wake

@@ -458,9 +458,10 @@ BEGIN
         ON CONFLICT (name) DO UPDATE SET policy = excluded.policy
         RETURNING * INTO v_queue;
     IF v_moves_on AND (v_policy->>'ordered')::boolean THEN
-        PERFORM consign.promote_next(p_queue, t."group", consign.clock())
-            FROM (SELECT t."group" FROM consign.group_head t JOIN consign.dead d ON d.message_id = t.message_id
-                      WHERE t.queue = p_queue ORDER BY t."group") t;
+        -- All other operations wait meanwhile, so the groups are not promoted one by one: their heads are opened, and
+        -- this fills as many as a claim would. The next claims fill the others.
+        UPDATE consign.group_head t SET message_id = NULL FROM consign.dead d WHERE t.queue = p_queue AND d.message_id = t.message_id;
+        PERFORM consign.fill_open_heads(p_queue, consign.clock());
     END IF;
     -- It was begun by another policy.
     UPDATE consign.departure d SET state = 'stopped' WHERE d.state IN ('copying', 'open', 'archived');

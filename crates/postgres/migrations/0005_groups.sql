@@ -6,23 +6,27 @@
 -- releases it.
 --
 -- If no message is seen waiting, the head is left open rather than removed: an enqueue under way may be about to wait for
--- it, and this must not wait for that transaction. See fill_open_heads.
+-- it, and this must not wait for that transaction. See fill_open_heads. So is it if a cancel or a hold under way has locked
+-- the first of them: a settle that waited could deadlock with one of several groups, or lose its lease meanwhile.
 CREATE FUNCTION consign.promote_next(p_queue text, p_group text, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_next consign.waiting;
-    v_held bigint;
+    v_next  consign.waiting;
+    v_first bigint;
+    v_held  bigint;
 BEGIN
     LOOP
+        v_first := (SELECT message_id FROM consign.waiting WHERE queue = p_queue AND "group" = p_group ORDER BY message_id LIMIT 1);
         DELETE FROM consign.waiting w
-            WHERE w.queue = p_queue AND w."group" = p_group AND w.message_id = (
-                SELECT message_id FROM consign.waiting
-                    WHERE queue = p_queue AND "group" = p_group ORDER BY message_id LIMIT 1)
+            WHERE w.message_id = (SELECT message_id FROM consign.waiting WHERE message_id = v_first FOR UPDATE SKIP LOCKED)
                 AND NOT EXISTS (SELECT FROM consign.held h
                                     WHERE h.queue = p_queue AND h."group" = p_group AND h.message_id < w.message_id)
             RETURNING * INTO v_next;
         EXIT WHEN FOUND;
+        EXIT WHEN EXISTS (SELECT FROM consign.waiting WHERE message_id = v_first)
+            AND NOT EXISTS (SELECT FROM consign.held h
+                                WHERE h.queue = p_queue AND h."group" = p_group AND h.message_id < v_first);
         SELECT h.message_id INTO v_held FROM consign.held h
             WHERE h.queue = p_queue AND h."group" = p_group ORDER BY h.message_id LIMIT 1;
         EXIT WHEN NOT FOUND AND NOT EXISTS (SELECT FROM consign.waiting WHERE queue = p_queue AND "group" = p_group);
@@ -48,25 +52,29 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.promote_next(text, text, timestamptz) FROM PUBLIC;
 
--- Fills open heads with the first message that waits by now; removes those for which none waits.
+-- Fills up to 1,000 open heads, or that of p_group, with the first message that waits by now; removes those for which none
+-- waits.
+--
+-- A head stays open while a cancel or a hold under way has locked the first that waits: the next claim looks again.
 --
 -- A head that an unfinished enqueue has locked (key-share lock) is skipped; the next claim looks again. Locking first and
 -- reading afterwards, in separate statements, makes sure that whatever was committed under the lock is seen.
-CREATE FUNCTION consign.fill_open_heads(p_queue text, p_now timestamptz) RETURNS void
+CREATE FUNCTION consign.fill_open_heads(p_queue text, p_now timestamptz, p_group text DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_group text;
 BEGIN
     FOR v_group IN
-        SELECT "group" FROM consign.group_head WHERE queue = p_queue AND message_id IS NULL
+        SELECT "group" FROM consign.group_head WHERE queue = p_queue AND message_id IS NULL AND (p_group IS NULL OR "group" = p_group)
             ORDER BY "group" LIMIT 1000 FOR UPDATE SKIP LOCKED
     LOOP
         PERFORM consign.promote_next(p_queue, v_group, p_now);
-        DELETE FROM consign.group_head WHERE queue = p_queue AND "group" = v_group AND message_id IS NULL;
+        DELETE FROM consign.group_head t WHERE t.queue = p_queue AND t."group" = v_group AND t.message_id IS NULL
+            AND NOT EXISTS (SELECT FROM consign.waiting w WHERE w.queue = p_queue AND w."group" = v_group);
     END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION consign.fill_open_heads(text, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.fill_open_heads(text, timestamptz, text) FROM PUBLIC;
 
 -- Promotes the next messages of the groups of finished messages, in the order given.
 CREATE FUNCTION consign.promote_after(p_queue text, p_ids bigint[], p_now timestamptz) RETURNS void

@@ -268,14 +268,15 @@ END $$;
 REVOKE ALL ON FUNCTION consign.count_leased(text) FROM PUBLIC;
 
 -- Reserves up to p_count times at which the caller may send a message of a queue each, so that all workers together keep its
--- total_rate_per_second: the first at `first_at`, each next one `apart` later. NULLs if the queue has no such rate. The same
--- rule as SendSlots::reserve in the kernel.
+-- total_rate_per_second: the first at `first_at`, each next one `apart` later. `slots` 0: those of the next five seconds are
+-- reserved, call again at `first_at`. NULLs if the queue has no such rate. The same rule as SendSlots::reserve in the kernel.
 CREATE FUNCTION consign.reserve_slots(p_queue text, p_count int, OUT now timestamptz, OUT first_at timestamptz, OUT apart interval, OUT slots int)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_rate int := ((consign.known_queue(p_queue)).policy->>'total_rate_per_second')::int;
     v_us   bigint := ceil(100000000.0 / (v_rate * 97));
+    v_next timestamptz;
 BEGIN
     IF NOT consign.may_work(p_queue) THEN
         PERFORM consign.refuse_queue(p_queue);
@@ -289,9 +290,11 @@ BEGIN
     PERFORM consign.count_leased(p_queue);
     now := consign.clock();
     apart := interval '1 microsecond' * v_us;
-    slots := least(p_count, greatest(500000 / v_us, 1));
-    first_at := greatest(now, (SELECT l.slot_at FROM consign.queue_limit l WHERE l.queue = p_queue AND l.slot_at <= now + interval '5 minutes'));
-    UPDATE consign.queue_limit l SET slot_at = first_at + slots * apart WHERE l.queue = p_queue;
+    -- After the clock was set back, slots are as far ahead as they were at the last reservation.
+    v_next := greatest(now, (SELECT l.slot_at - greatest(l.reserved_at - now, interval '0') FROM consign.queue_limit l WHERE l.queue = p_queue));
+    slots := CASE WHEN v_next > now + interval '5 seconds' THEN 0 ELSE least(p_count, greatest(500000 / v_us, 1)) END;
+    first_at := v_next - CASE slots WHEN 0 THEN interval '5 seconds' ELSE interval '0' END;
+    UPDATE consign.queue_limit l SET slot_at = v_next + slots * apart, reserved_at = now WHERE l.queue = p_queue;
 END $$;
 REVOKE ALL ON FUNCTION consign.reserve_slots(text, int) FROM PUBLIC;
 

@@ -187,11 +187,21 @@ CREATE FUNCTION consign.hold(p_ids bigint[], p_actor text, p_reason text)
     AS $$
 DECLARE
     v_now   timestamptz := consign.clock();
+    v_queue text;
     v_entry record;
     v_moved bigint[] := '{}';
 BEGIN
     PERFORM consign.require_read_committed();
     PERFORM consign.require_reason(p_actor, p_reason);
+    -- In the order of close_messages, or this and a cancel could wait for each other. One message needs no order.
+    FOR v_queue IN
+        SELECT DISTINCT m.queue FROM consign.message m
+            WHERE cardinality(p_ids) > 1 AND m.id = ANY (p_ids) AND m.id BETWEEN consign.least_id(p_ids) AND consign.greatest_id(p_ids)
+            ORDER BY m.queue
+    LOOP
+        PERFORM FROM consign.ready r WHERE r.queue = v_queue AND r.ids && p_ids ORDER BY r.due_at, r.batch FOR UPDATE;
+        PERFORM FROM consign.waiting w WHERE w.queue = v_queue AND w.message_id = ANY (p_ids) ORDER BY w."group", w.message_id FOR UPDATE;
+    END LOOP;
     FOR id IN SELECT DISTINCT u FROM unnest(p_ids) u WHERE u IS NOT NULL ORDER BY u LOOP
         -- It may be returned or promoted between the two statements: then look again.
         FOR v_look IN 1 .. 5 LOOP

@@ -6,8 +6,11 @@ CREATE FUNCTION consign.take_ready(p_queue text, p_ids bigint[]) RETURNS TABLE (
     AS $$
 #variable_conflict use_column
 DECLARE
+    v_least    bigint := consign.least_id(p_ids);
+    v_greatest bigint := consign.greatest_id(p_ids);
     v_places tid[] := ARRAY(SELECT DISTINCT r.ctid FROM consign.ready r CROSS JOIN LATERAL unnest(r.ids) AS e (id)
-                                JOIN (SELECT DISTINCT u FROM unnest(p_ids) u) w (id) ON w.id = e.id WHERE r.queue = p_queue);
+                                JOIN (SELECT DISTINCT u FROM unnest(p_ids) u) w (id) ON w.id = e.id
+                                WHERE r.queue = p_queue AND e.id BETWEEN v_least AND v_greatest);
     v_batch  record;
 BEGIN
     -- A claim may have taken some of a batch, or all, before it could be locked: what is left in it counts.
@@ -170,7 +173,7 @@ BEGIN
     FOR v_look IN 1 .. 5 LOOP
         SELECT * INTO v_head FROM consign.group_head t WHERE t.queue = p_queue AND t."group" = p_group;
         IF FOUND AND v_head.message_id IS NULL THEN
-            PERFORM consign.fill_open_heads(p_queue, consign.clock());
+            PERFORM consign.fill_open_heads(p_queue, consign.clock(), p_group);
             SELECT * INTO v_head FROM consign.group_head t WHERE t.queue = p_queue AND t."group" = p_group;
         END IF;
         IF v_head.message_id IS NULL THEN
@@ -258,8 +261,22 @@ CREATE FUNCTION consign.redrive_next(p_redrive consign.redrive, p_count bigint) 
     AS $$
 DECLARE
     v_after bigint := coalesce(p_redrive.cursor, -9223372036854775808);
+    v_ids   bigint[];
+    v_older bigint[];
 BEGIN
     IF p_redrive.action = 'cancel' THEN
+        -- Looking up the message of each id costs more than the walk over them, so the first ids are taken before. Most often
+        -- all of them were enqueued before the start.
+        v_ids := ARRAY(SELECT o.id
+            FROM (SELECT u AS id FROM consign.ready r, unnest(r.ids) u WHERE r.queue = p_redrive.queue AND u > v_after
+                  UNION ALL SELECT w.message_id FROM consign.waiting w WHERE w.queue = p_redrive.queue AND w.message_id > v_after) o
+            ORDER BY o.id LIMIT p_count);
+        v_older := ARRAY(SELECT m.id FROM consign.message m
+            WHERE m.id = ANY (v_ids) AND m.id BETWEEN consign.least_id(v_ids) AND consign.greatest_id(v_ids)
+                AND m.created_at <= p_redrive.started_at ORDER BY m.id);
+        IF cardinality(v_ids) IN (0, cardinality(v_older)) OR cardinality(v_ids) < p_count THEN
+            RETURN v_older;
+        END IF;
         RETURN ARRAY(SELECT m.id
             FROM (SELECT u AS id FROM consign.ready r, unnest(r.ids) u WHERE r.queue = p_redrive.queue AND u > v_after
                   UNION ALL SELECT w.message_id FROM consign.waiting w WHERE w.queue = p_redrive.queue AND w.message_id > v_after) o

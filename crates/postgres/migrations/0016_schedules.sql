@@ -47,6 +47,10 @@ DECLARE
     v_schedule consign.schedule;
 BEGIN
     PERFORM consign.require_read_committed();
+    -- Others no process could read.
+    IF (p_next_at >= '0001-01-01 00:00+00' AND p_next_at < '9999-12-30 00:00+00') IS NOT TRUE THEN
+        RAISE EXCEPTION 'next_at: is %; must be a time of the years 1 to 9999', coalesce(p_next_at::text, 'null') USING ERRCODE = 'CN006';
+    END IF;
     v_queue := consign.known_queue(p_queue);
     -- What the messages would be rejected for. No message has the id 0.
     IF v_queue.hooks ? 'check' THEN
@@ -147,7 +151,13 @@ DECLARE
     v_id       bigint;
 BEGIN
     PERFORM consign.require_read_committed();
-    IF v_count > 100 OR coalesce(p_next_at <= v_last OR p_ticks[1] < p_from, p_next_at IS NULL)
+    IF (p_next_at < '9999-12-30 00:00+00') IS NOT TRUE THEN
+        RAISE EXCEPTION 'next_at: is %; must be a time of the years 1 to 9999', coalesce(p_next_at::text, 'null') USING ERRCODE = 'CN006';
+    END IF;
+    IF (p_missed >= 0 AND p_dropped >= 0) IS NOT TRUE OR cardinality(p_stands_for) <> v_count OR 0 > ANY (p_stands_for) THEN
+        RAISE EXCEPTION 'missed, dropped, stands_for: must be 0 or more, stands_for NULL or one number for each tick' USING ERRCODE = 'CN006';
+    END IF;
+    IF v_count > 100 OR coalesce(p_next_at <= v_last OR p_ticks[1] < p_from, false) OR array_position(p_ticks, NULL) IS NOT NULL
         OR p_ticks <> ARRAY(SELECT DISTINCT u FROM unnest(p_ticks) u ORDER BY u)
     THEN
         RAISE EXCEPTION 'ticks: must be at most 100, in their order, from the next tick of the schedule to before the one after them'

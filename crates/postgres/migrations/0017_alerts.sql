@@ -47,6 +47,8 @@ CREATE FUNCTION consign.alert_payload(p_alert consign.alert) RETURNS jsonb
 DECLARE
     v_time CONSTANT text := 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"';
     v_code CONSTANT text := coalesce(nullif(p_alert.code, ''), 'no code');
+    -- What could end a line, a command or a word in a chat that shows the text: codes come from receivers and workers.
+    v_shown CONSTANT text := regexp_replace(v_code, E'[\\u0001-\\u001f\\u007f-\\u009f`<>]', '?', 'g');
     v_s    CONSTANT text := CASE WHEN p_alert.pending = 1 THEN '' ELSE 's' END;
 BEGIN
     RETURN jsonb_build_object(
@@ -56,14 +58,14 @@ BEGIN
         'oldest_at', CASE WHEN p_alert.reason = 'queue_old' THEN to_char(p_alert.first_at AT TIME ZONE 'UTC', v_time) END,
         'text', CASE p_alert.reason
             WHEN 'died' THEN format('%s message%s of queue %s died with %s: `consign ls --queue %s --state dead%s`', p_alert.pending,
-                v_s, p_alert.queue, v_code, p_alert.queue,
+                v_s, p_alert.queue, v_shown, p_alert.queue,
                 CASE WHEN v_code <> 'other' AND v_code ~ '^[A-Za-z0-9_.:][A-Za-z0-9_.:-]*$' THEN ' --code ' || v_code ELSE '' END)
             WHEN 'lease_lost' THEN format('%s lease%s of queue %s expired before all messages were settled: `consign leases`, '
                 'and `consign queues show %s` for the lease time', p_alert.pending, v_s, p_alert.queue, p_alert.queue)
             WHEN 'queue_old' THEN format('queue %s is older than its limit, %s message%s due: `consign ls --queue %s --state ready`',
                 p_alert.queue, p_alert.pending, v_s, p_alert.queue)
             WHEN 'breaker_open' THEN format('the circuit breaker of queue %s opened %s time%s with %s: its sink fails, and nothing is '
-                'sent to it for a while: `consign queues show %s`', p_alert.queue, p_alert.pending, v_s, v_code, p_alert.queue) END);
+                'sent to it for a while: `consign queues show %s`', p_alert.queue, p_alert.pending, v_s, v_shown, p_alert.queue) END);
 END $$;
 REVOKE ALL ON FUNCTION consign.alert_payload(consign.alert) FROM PUBLIC;
 
@@ -80,22 +82,27 @@ BEGIN
         WITH taken AS (
             DELETE FROM consign.alert_event e
                 WHERE e.id = ANY (ARRAY(SELECT o.id FROM consign.alert_event o ORDER BY o.id LIMIT p_limit FOR UPDATE SKIP LOCKED))
-                RETURNING e.*)
-        SELECT t.queue, t.reason, t.code, count(*) AS records, sum(t.count) AS count, (array_agg(t.at ORDER BY t.id))[1] AS first_at,
+                RETURNING e.*),
+        -- Codes beyond twenty of a queue and reason share one row. Decided before the rows are ordered.
+        known AS (
+            SELECT n.queue, n.reason, n.code, n.code = '' OR n.is_counted OR n.rows + n.nth <= 20 AS has_row
+                FROM (SELECT f.queue, f.reason, f.code, a.code IS NOT NULL AS is_counted,
+                             (SELECT count(*) FROM consign.alert o WHERE o.queue = f.queue AND o.reason = f.reason) AS rows,
+                             row_number() OVER (PARTITION BY f.queue, f.reason, a.code IS NULL ORDER BY f.id) AS nth
+                          FROM (SELECT t.queue, t.reason, t.code, min(t.id) AS id FROM taken t GROUP BY t.queue, t.reason, t.code) f
+                          LEFT JOIN consign.alert a ON (a.queue, a.reason, a.code) = (f.queue, f.reason, f.code)) n)
+        SELECT t.queue, t.reason, CASE WHEN k.has_row THEN t.code ELSE 'other' END AS code, count(*) AS records, sum(t.count) AS count, (array_agg(t.at ORDER BY t.id))[1] AS first_at,
                (array_agg(t.at ORDER BY t.id DESC))[1] AS last_at, (array_agg(t.message_id ORDER BY t.id DESC))[1] AS message_id,
                bool_or(q.policy->>'alert_queue' IS NOT NULL) AS is_wanted,
                interval '1 millisecond' * max((q.policy->>'alert_interval_ms')::bigint) AS interval
-            FROM taken t LEFT JOIN consign.queue q ON q.name = t.queue
+            FROM taken t JOIN known k ON (k.queue, k.reason, k.code) = (t.queue, t.reason, t.code)
+            LEFT JOIN consign.queue q ON q.name = t.queue
             -- Lost leases count only together, within the interval: one after the other.
-            GROUP BY t.queue, t.reason, t.code, CASE WHEN t.reason = 'lease_lost' THEN t.id END
-            ORDER BY t.queue COLLATE "C", t.reason COLLATE "C", t.code COLLATE "C", min(t.id)
+            GROUP BY t.queue, t.reason, 3, CASE WHEN t.reason = 'lease_lost' THEN t.id END
+            ORDER BY t.queue COLLATE "C", t.reason COLLATE "C", CASE WHEN k.has_row THEN t.code ELSE 'other' END COLLATE "C", min(t.id)
     LOOP
         v_events := v_events + v_event.records;
         CONTINUE WHEN v_event.is_wanted IS NOT TRUE;
-        IF v_event.code <> '' AND (SELECT count(*) >= 20 AND bool_and(a.code <> v_event.code) FROM consign.alert a
-                                       WHERE a.queue = v_event.queue AND a.reason = v_event.reason) THEN
-            v_event.code := 'other';
-        END IF;
         INSERT INTO consign.alert AS a (queue, reason, code, pending, first_at, last_at, message_id)
             VALUES (v_event.queue, v_event.reason, v_event.code, v_event.count, v_event.first_at, v_event.last_at, v_event.message_id)
             ON CONFLICT (queue, reason, code) DO UPDATE SET
@@ -154,7 +161,8 @@ REVOKE ALL ON FUNCTION consign.look_for_old_queues() FROM PUBLIC;
 
 -- Counts up to p_limit records of events, looks for old queues, and enqueues the alerts that are due: at most one per queue,
 -- reason, code and the queue's alert_interval_ms. raised: the payloads of the alerts that were enqueued; refused: those that
--- their queue did not take, each {alert, alert_queue, failure}, which are kept for the next step.
+-- their queue did not take, each {alert, alert_queue, failure}, which are kept for the next step. Of queues that the caller
+-- may not work, a worker gets neither.
 --
 -- Any number of sessions may step: an alert that another one raises is skipped.
 CREATE FUNCTION consign.step_alerts(p_limit int DEFAULT 1000, OUT events bigint, OUT raised jsonb, OUT refused jsonb)
@@ -166,6 +174,7 @@ DECLARE
     v_alert   consign.alert;
     v_payload jsonb;
     v_failure text;
+    v_sees_all boolean := consign.acts_as('consign_operator');
 BEGIN
     PERFORM consign.require_read_committed();
     IF p_limit IS NULL OR p_limit NOT BETWEEN 1 AND 1000 THEN
@@ -198,11 +207,16 @@ BEGIN
             PERFORM e.id FROM consign.enqueue_numbered(
                 v_due.alert_queue, NULL, ARRAY[v_payload], NULL, NULL,
                 ARRAY[jsonb_build_object('consign-alert', v_alert.reason)], NULL, NULL, NULL, true) e;
-            raised := raised || v_payload;
         EXCEPTION WHEN OTHERS THEN
             v_failure := SQLERRM;
-            refused := refused || jsonb_build_object('alert', v_payload, 'alert_queue', v_due.alert_queue, 'failure', v_failure);
         END;
+        IF NOT (v_sees_all OR consign.may_work(v_alert.queue)) THEN
+            NULL;
+        ELSIF v_failure IS NULL THEN
+            raised := raised || v_payload;
+        ELSE
+            refused := refused || jsonb_build_object('alert', v_payload, 'alert_queue', v_due.alert_queue, 'failure', v_failure);
+        END IF;
         UPDATE consign.alert a SET
                 pending = CASE WHEN v_failure IS NULL THEN 0 ELSE a.pending END,
                 alerted_at = CASE WHEN v_failure IS NULL THEN v_now ELSE a.alerted_at END, failure = v_failure

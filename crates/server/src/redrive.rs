@@ -7,8 +7,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::state::AppState;
 
-/// Messages per step: one short transaction.
-const STEP_MESSAGES: u32 = 200;
+/// Messages per step, a transaction of some tenths of a second: each step of a cancel walks over all messages of its queue.
+const STEP_MESSAGES: u32 = 1_000;
 /// How soon to look again while a redrive is under way but its rate is used up.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// How rarely to look when there is nothing to do.

@@ -265,10 +265,11 @@ CREATE TABLE queue_stats (
     PRIMARY KEY (minute, queue)
 ) STRICT, WITHOUT ROWID;
 
--- Queues with a rate for all processes: the next send slot of each.
+-- Queues with a rate for all processes: the next send slot of each, and when slots were last reserved.
 CREATE TABLE queue_limit (
-    queue   TEXT PRIMARY KEY,
-    slot_at INTEGER NOT NULL
+    queue       TEXT PRIMARY KEY,
+    slot_at     INTEGER NOT NULL,
+    reserved_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Retention: finished messages leave, a window of ids at a time. See the trait `Retain` of consign-kernel.

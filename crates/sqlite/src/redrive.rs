@@ -134,8 +134,10 @@ impl Work<'_> {
                 continue;
             }
             let (ids, exhausted) = self.next_covered(&redrive, count).await?;
-            // Left to a process that has their app.
-            if self.holds_foreign(&ids).await? {
+            // Left to a process that has their app. A discard over all queues passes over messages of apps.
+            let plan = &redrive.plan;
+            let passes_over = plan.action == RedriveAction::Discard && plan.queue.is_none();
+            if !passes_over && self.holds_foreign(&ids).await? {
                 continue;
             }
             let by = redrive.recorded_by();
@@ -169,22 +171,47 @@ impl Work<'_> {
         redrive: &Redrive,
         count: u32,
     ) -> Result<(Vec<MessageId>, bool)> {
-        let queue = redrive.plan.queue.as_ref().map(QueueName::as_str);
-        let query = match redrive.plan.action {
-            RedriveAction::Cancel => sqlx::query_scalar(sql!("redrive_cancel_next")).bind(queue),
-            _ => sqlx::query_scalar(sql!("dead_next"))
-                .bind(queue)
-                .bind(&redrive.plan.code),
+        let wanted = i64::from(count) + 1;
+        let mut ids = if redrive.plan.action == RedriveAction::Cancel {
+            self.next_cancelled(redrive, wanted).await?
+        } else {
+            sqlx::query_scalar(sql!("dead_next"))
+                .bind(redrive.plan.queue.as_ref().map(QueueName::as_str))
+                .bind(&redrive.plan.code)
+                .bind(redrive.cursor.map_or(i64::MIN, |cursor| cursor.0))
+                .bind(rows::micros(redrive.started_at))
+                .bind(wanted)
+                .fetch_all(&mut *self.connection)
+                .await?
         };
-        let mut ids: Vec<i64> = query
-            .bind(redrive.cursor.map_or(i64::MIN, |cursor| cursor.0))
-            .bind(rows::micros(redrive.started_at))
-            .bind(i64::from(count) + 1)
-            .fetch_all(&mut *self.connection)
-            .await?;
         let exhausted = ids.len() <= count as usize;
         ids.truncate(count as usize);
         Ok((ids.into_iter().map(MessageId).collect(), exhausted))
+    }
+
+    /// Up to so many ready and waiting messages that were enqueued before the redrive started.
+    async fn next_cancelled(&mut self, redrive: &Redrive, wanted: i64) -> Result<Vec<i64>> {
+        let queue = redrive.plan.queue.as_ref().map(QueueName::as_str);
+        let after = redrive.cursor.map_or(i64::MIN, |cursor| cursor.0);
+        let first: Vec<(i64, bool)> = sqlx::query_as(sql!("redrive_cancel_first"))
+            .bind(queue)
+            .bind(after)
+            .bind(rows::micros(redrive.started_at))
+            .bind(wanted)
+            .fetch_all(&mut *self.connection)
+            .await?;
+        if (first.len() as i64) < wanted || first.iter().all(|(_, is_older)| *is_older) {
+            let older = first.into_iter().filter(|(_, is_older)| *is_older);
+            return Ok(older.map(|(id, _)| id).collect());
+        }
+        let ids = sqlx::query_scalar(sql!("redrive_cancel_next"))
+            .bind(queue)
+            .bind(after)
+            .bind(rows::micros(redrive.started_at))
+            .bind(wanted)
+            .fetch_all(&mut *self.connection)
+            .await?;
+        Ok(ids)
     }
 
     pub(crate) async fn stop_redrive(&mut self, id: RedriveId, by: &By) -> Result<Redrive> {

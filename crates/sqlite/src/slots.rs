@@ -1,6 +1,6 @@
 //! What all processes together keep of a queue: how many messages are leased, and when they are sent.
 
-use consign_kernel::{QueueName, SendSlots};
+use consign_kernel::{QueueName, SendSlots, SlotReservation};
 
 use crate::{error::Result, job::Work, queues::unknown_queue, rows, sql};
 
@@ -26,15 +26,22 @@ impl Work<'_> {
         let Some(rate) = policy.total_rate_per_second else {
             return Ok(None);
         };
-        let slot_at: Option<i64> = sqlx::query_scalar(sql!("slot_at"))
+        let last: Option<(i64, i64)> = sqlx::query_as(sql!("slot_at"))
             .bind(queue.as_str())
             .fetch_optional(&mut *self.connection)
             .await?;
-        let slot_at = slot_at.map(rows::timestamp).transpose()?;
-        let (slots, next_at) = SendSlots::reserve(rate, slot_at, self.now, count);
+        let last = match last {
+            Some((next_at, at)) => Some(SlotReservation {
+                next_at: rows::timestamp(next_at)?,
+                at: rows::timestamp(at)?,
+            }),
+            None => None,
+        };
+        let (slots, last) = SendSlots::reserve(rate, last, self.now, count);
         sqlx::query(sql!("slot_set"))
             .bind(queue.as_str())
-            .bind(rows::micros(next_at))
+            .bind(rows::micros(last.next_at))
+            .bind(rows::micros(last.at))
             .execute(&mut *self.connection)
             .await?;
         Ok(Some(slots))

@@ -280,6 +280,21 @@ pub(crate) async fn a_queue_older_than_its_limit_is_alerted(harness: &dyn Harnes
     stage.nothing("what is left is not due").await;
 }
 
+/// Of a code that a worker or a receiver made up; `code` has it as it is.
+pub(crate) async fn the_text_of_an_alert_has_no_markup_of_others(harness: &dyn Harness) {
+    let stage = watched(harness).await;
+    let code = "x\n`rm` <!channel>\u{9b}";
+    let opened = stage.store.record_breaker_open(&stage.queue, Some(code));
+    opened.await.expect("record_breaker_open answers");
+    stage.dead_in(&stage.queue, 1, code).await;
+    for alert in stage.alerts().await {
+        assert_eq!(alert.code.as_deref(), Some(code));
+        let text = alert.text.as_str();
+        assert!(text.contains("with x??rm? ?!channel??: "), "{text:?}");
+        assert_eq!(alert, alert.clone().with_text(), "as the kernel has it");
+    }
+}
+
 pub(crate) async fn an_open_breaker_is_alerted(harness: &dyn Harness) {
     let stage = watched(harness).await;
     let open = async |code: Option<&str>| {

@@ -272,3 +272,55 @@ pub(crate) async fn a_cancelled_head_races_an_enqueue(harness: &dyn Harness) {
     }
     stage.is_sound().await;
 }
+
+/// The heads of many groups are settled while those behind them are cancelled and held: none waits for another
+/// for ever, and each message has one end.
+pub(crate) async fn cancels_and_holds_race_settles_of_many_groups(harness: &dyn Harness) {
+    let stage = Stage::with(harness, ordered(OnDead::Block)).await;
+    for _ in 0..6 {
+        // The names of groups descend while ids grow.
+        let named = |n: usize| {
+            stage
+                .message(n)
+                .with_group(format!("g{:03}", 200 - n % 200))
+        };
+        let messages: Vec<_> = (0..600).map(named).collect();
+        let sent = stage.enqueue_all(&messages).await;
+        let lease = stage.claim(200).await;
+        assert_eq!(ids(&lease), sent[..200]);
+        let mut tasks = JoinSet::new();
+        for kind in [StateKind::Held, Discarded] {
+            let (store, behind) = (harness.another().await, sent[200..].to_vec());
+            tasks.spawn(async move {
+                let answers = if kind == Discarded {
+                    store.cancel(&behind[..300], &by()).await
+                } else {
+                    store.hold(&behind[100..], &by()).await
+                };
+                (kind, moved(&answers.expect("the move answers")))
+            });
+        }
+        let store = harness.another().await;
+        tasks.spawn(async move {
+            let reports: Vec<_> = ids(&lease).into_iter().map(Report::delivered).collect();
+            let answer = store.settle(lease.token, &reports).await;
+            assert!(matches!(answer, Ok(SettleAnswer::Settled(_))), "{answer:?}");
+            (Delivered, ids(&lease))
+        });
+        let mut ended = Vec::new();
+        for (kind, some) in all(tasks).await {
+            assert_eq!(stage.kinds(&some).await, vec![kind; some.len()]);
+            if kind == StateKind::Held {
+                let back = stage.store.unhold(&some, &by()).await;
+                assert_eq!(moved(&back.expect("unhold answers")).len(), some.len());
+                ended.extend(stage.drain().await);
+            } else {
+                ended.extend(some);
+            }
+        }
+        ended.extend(stage.drain().await);
+        ended.sort_unstable();
+        assert_eq!(ended, sent, "each has one end");
+    }
+    stage.is_sound().await;
+}

@@ -11,7 +11,7 @@ use consign_kernel::{
     DeadLetter, Erasure, ErasureResult, Expiry, Explanation, Fence, Finding, LastAttempt,
     LateResult, Lease, LeaseView, Message, MessageId, MessageSummary, MoveResult, Page, Queue,
     QueueHistory, Receipt, RecordedOutcome, Redrive, ReleaseAnswer, RenewAnswer, Schedule,
-    SettleAnswer, State, TICK_HEADER, Token, codes,
+    SendSlots, SettleAnswer, State, TICK_HEADER, Token, codes,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -67,6 +67,16 @@ impl Normal for MessageId {
 impl Normal for Fence {
     fn normal(self, names: &Names) -> Self {
         names.fences.get(&self).copied().unwrap_or(self)
+    }
+}
+
+impl Normal for SendSlots {
+    fn normal(self, names: &Names) -> Self {
+        Self {
+            now: self.now.normal(names),
+            first_at: self.first_at.normal(names),
+            ..self
+        }
     }
 }
 

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use consign_kernel::{
-    OnDead, OnUncertain, Outcome, QueueName, QueuePolicy, RedriveAction, Resolution, RetrySchedule,
-};
+use consign_kernel::{OnUncertain, Outcome, RedriveAction, Resolution};
 use proptest::{collection::vec, option, prelude::*, sample::select};
+
+use super::rules::Change;
 
 /// One step.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,10 @@ pub(super) enum Op {
         limit: u32,
         ttl_s: Option<u64>,
         owner: u8,
+    },
+    ReserveSlots {
+        queue: usize,
+        count: u32,
     },
     Renew {
         lease: LeaseIndex,
@@ -209,91 +213,6 @@ pub(super) struct ReportDraft {
     pub(super) retry_in_s: Option<u64>,
 }
 
-/// A change of rules.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Change {
-    Original,
-    AttemptsMax(u32),
-    FlipOrdered,
-    FlipOnDead,
-    OnUncertain(OnUncertain),
-    /// Messages and keys leave after so many seconds.
-    KeepSeconds(u64),
-    /// Without alerts.
-    NoAlerts,
-}
-
-/// The queue of their alerts, which no step claims from.
-pub(super) const ALERTS: &str = "ops";
-
-/// The three queues everything happens in.
-pub(super) fn queues() -> [(QueueName, QueuePolicy); 3] {
-    let name = |name: &str| name.parse().expect("invariant: a plain name");
-    let plain = QueuePolicy {
-        lease_ttl_ms: 5_000,
-        attempts_max: 2,
-        keep_ms: Some(1_000),
-        keep_dead_ms: Some(5_000),
-        keep_keys_ms: Some(8_000),
-        alert_queue: Some(name(ALERTS)),
-        alert_interval_ms: 2_000,
-        alert_age_ms: Some(3_000),
-        // Without jitter, so that both stores compute the same time.
-        retry: RetrySchedule::Fixed { delay_ms: 500 },
-        ..QueuePolicy::default()
-    };
-    let held = QueuePolicy {
-        ordered: true,
-        keep_dead_ms: None,
-        // Long enough for three leases to be lost in it.
-        alert_interval_ms: 60_000,
-        on_dead: OnDead::Block,
-        on_uncertain: OnUncertain::Hold,
-        ..plain.clone()
-    };
-    let probed = QueuePolicy {
-        ordered: true,
-        on_dead: OnDead::Continue,
-        on_uncertain: OnUncertain::Probe,
-        attempts_max: 4,
-        alert_interval_ms: 60_000,
-        retry: RetrySchedule::Table {
-            delays_ms: vec![500, 1_000, 4_000],
-        },
-        ..plain.clone()
-    };
-    [
-        (name("plain"), plain),
-        (name("held"), held),
-        (name("probed"), probed),
-    ]
-}
-
-impl Change {
-    /// The queue's original rules with this change.
-    pub(super) fn of(self, policy: &QueuePolicy) -> QueuePolicy {
-        let mut policy = policy.clone();
-        match self {
-            Self::Original => {}
-            Self::AttemptsMax(max) => policy.attempts_max = max,
-            Self::FlipOrdered => policy.ordered = !policy.ordered,
-            Self::FlipOnDead => {
-                policy.on_dead = match policy.on_dead {
-                    OnDead::Block => OnDead::Continue,
-                    OnDead::Continue => OnDead::Block,
-                }
-            }
-            Self::KeepSeconds(s) => {
-                let ms = Some(s * 1_000);
-                (policy.keep_ms, policy.keep_dead_ms, policy.keep_keys_ms) = (ms, ms, ms);
-            }
-            Self::NoAlerts => policy.alert_queue = None,
-            Self::OnUncertain(on_uncertain) => policy.on_uncertain = on_uncertain,
-        }
-        policy
-    }
-}
-
 impl Op {
     /// The same step with less in it: each once smaller.
     pub(super) fn smaller(&self) -> Vec<Self> {
@@ -419,6 +338,8 @@ fn work() -> impl Strategy<Value = Op> {
             ttl_s,
             owner,
         });
+    let slots = (queue(), select(vec![0_u32, 1, 1, 20]));
+    let slots = slots.prop_map(|(queue, count)| Op::ReserveSlots { queue, count });
     let renew = (back(), select(vec![1_u64, 6, 30]));
     let renew = renew.prop_map(|(lease, ttl_s)| Op::Renew { lease, ttl_s });
     let begin = (back(), vec(pick(), 0..4)).prop_map(|(lease, picks)| Op::Begin { lease, picks });
@@ -442,6 +363,7 @@ fn work() -> impl Strategy<Value = Op> {
     ];
     prop_oneof![
         8 => claim,
+        1 => slots,
         1 => renew,
         1 => back().prop_map(|lease| Op::Release { lease }),
         2 => begin,
@@ -461,6 +383,8 @@ fn change() -> impl Strategy<Value = Change> {
         2 => select(vec![0_u64, 2, 10]).prop_map(Change::KeepSeconds),
         1 => (1..4_u32).prop_map(Change::AttemptsMax),
         1 => Just(Change::NoAlerts),
+        2 => (1..5_u32).prop_map(Change::TotalConcurrency),
+        1 => select(vec![1_u32, 3, 10_000]).prop_map(Change::TotalRate),
         1 => Just(Change::FlipOrdered),
         1 => Just(Change::FlipOnDead),
         1 => on_uncertain,

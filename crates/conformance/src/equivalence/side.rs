@@ -13,7 +13,8 @@ use uuid::Uuid;
 
 use super::{
     normal::{Names, Normal},
-    op::{ALERTS, Draft, Narrow, Op, Pick, ReportDraft, queues, s},
+    op::{Draft, Narrow, Op, Pick, ReportDraft, s},
+    rules::{ALERTS, queues},
 };
 use crate::{Factory, Harness, stage::Maintenance};
 
@@ -158,6 +159,10 @@ impl Side {
                     ..Claim::new(queue, format!("owner-{owner}"), *limit)
                 };
                 self.claim(&claim).await
+            }
+            Op::ReserveSlots { queue, count } => {
+                let queue = &queues()[*queue].0;
+                self.render(store.reserve_slots(queue, *count).await)
             }
             Op::Renew { lease, ttl_s } => {
                 self.render(store.renew(self.lease(*lease).0, s(*ttl_s)).await)

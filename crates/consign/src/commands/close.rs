@@ -16,8 +16,9 @@ use crate::{
     progress::Progress,
 };
 
-/// Messages of a step, so that workers are not kept waiting behind a long transaction.
-const STEP_MESSAGES: u32 = 500;
+/// Messages of a step: few enough that workers are not kept waiting behind a long transaction, and many, because each step
+/// of a cancel walks over all messages of its queue.
+const STEP_MESSAGES: u32 = 1_000;
 /// A step finds nothing while another process takes one.
 const STEP_PAUSE: Duration = Duration::from_millis(100);
 /// Pauses without progress after which the rest is left to the services.

@@ -142,8 +142,8 @@ impl Reference {
         let Some(rate) = self.known_queue(queue)?.policy.total_rate_per_second else {
             return Ok(None);
         };
-        let (slots, next_at) = SendSlots::reserve(rate, self.slots.get(queue).copied(), now, count);
-        self.slots.insert(queue.clone(), next_at);
+        let (slots, last) = SendSlots::reserve(rate, self.slots.get(queue).copied(), now, count);
+        self.slots.insert(queue.clone(), last);
         Ok(Some(slots))
     }
 

@@ -10,7 +10,10 @@ use consign_testkit::{TestDatabase, eventually};
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use crate::harness::{connect, database, execute};
+use crate::{
+    advice::Login,
+    harness::{connect, database, execute},
+};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -103,6 +106,42 @@ async fn a_step_that_is_cut_off_loses_and_doubles_nothing() {
     assert_eq!(counts.ready, 1);
 }
 
+/// Two steps that lock the rows of alerts in different orders could wait for each other.
+#[tokio::test]
+async fn a_step_writes_alerts_in_one_order() {
+    let (database, store) = watched().await;
+    execute(
+        database.url(),
+        "CREATE TABLE public.written (n bigint GENERATED ALWAYS AS IDENTITY, code text COLLATE \"C\");
+         CREATE FUNCTION public.write_down() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN INSERT INTO public.written (code) VALUES (NEW.code); RETURN NEW; END';
+         CREATE TRIGGER write_down BEFORE INSERT ON consign.alert FOR EACH ROW EXECUTE FUNCTION public.write_down();
+         SELECT consign.record_breaker_open('mail', 'z' || lpad(n::text, 3, '0')) FROM generate_series(1, 20) n",
+    )
+    .await;
+    store.step_alerts(100).await.unwrap();
+    // Those of the letter a share the row `other`, which is behind them and before the rest.
+    execute(
+        database.url(),
+        "TRUNCATE public.written;
+         SELECT consign.record_breaker_open('mail', c || n) FROM generate_series(10, 29) n, unnest('{a,z0}'::text[]) c",
+    )
+    .await;
+    store.step_alerts(100).await.unwrap();
+    let codes: Vec<String> = sqlx::query_scalar("SELECT code FROM public.written ORDER BY n")
+        .fetch_all(store.pool())
+        .await
+        .unwrap();
+    assert!(codes.contains(&"other".to_owned()), "{codes:?}");
+    assert!(codes.is_sorted(), "{codes:?}");
+    let other = "SELECT pending + (alerted_at IS NOT NULL)::int * 1000 FROM consign.alert WHERE code = 'other'";
+    let pending: i64 = sqlx::query_scalar(other)
+        .fetch_one(store.pool())
+        .await
+        .unwrap();
+    assert_eq!(pending, 1000, "all of them went out as one alert");
+}
+
 #[tokio::test]
 async fn a_queue_that_is_gone_holds_up_no_other() {
     let (database, store) = watched().await;
@@ -128,6 +167,65 @@ async fn a_queue_that_is_gone_holds_up_no_other() {
     let step = store.step_alerts(100).await.unwrap();
     assert_eq!(step.raised[0].count, 2, "{step:?}");
     assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+/// A step covers all queues, but its answer only those of the login: an alert has codes and message ids.
+#[tokio::test]
+async fn a_worker_sees_no_alerts_of_queues_that_it_may_not_work() {
+    let (database, store) = watched().await;
+    add(&store, "fax", Some("ops")).await;
+    execute(
+        database.url(),
+        "UPDATE consign.queue SET workers = '{consign_operator}' WHERE name = 'mail'",
+    )
+    .await;
+    let login = Login::create(&database).await;
+    let mut connection = PgConnection::connect(&login.url()).await.unwrap();
+    let mut ops = 0;
+    for (role, seen) in [
+        ("consign_worker", &["fax"][..]),
+        ("consign_operator", &["fax", "mail"]),
+    ] {
+        login.grant(role).await;
+        bury(&store, "mail", 1).await;
+        bury(&store, "fax", 1).await;
+        let raised = "SELECT coalesce(array_agg(r->>'queue' ORDER BY r->>'queue'), '{}')
+                          FROM consign.step_alerts(), jsonb_array_elements(raised) r";
+        let raised: Vec<String> = sqlx::query_scalar(raised)
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        assert_eq!(raised, seen, "{role}");
+        ops += 2;
+        let counts = store.queue_counts(&queue("ops")).await.unwrap().unwrap().1;
+        assert_eq!(counts.ready, ops, "both are enqueued");
+        // The next alerts need not wait for the interval.
+        execute(
+            database.url(),
+            "UPDATE consign.alert SET alerted_at = alerted_at - interval '1 hour'",
+        )
+        .await;
+    }
+    // What the alert queue does not take.
+    execute(
+        database.url(),
+        "DELETE FROM consign.queue WHERE name = 'ops'",
+    )
+    .await;
+    login
+        .run(format!("REVOKE consign_operator FROM {}", login.name()))
+        .await;
+    bury(&store, "mail", 1).await;
+    bury(&store, "fax", 1).await;
+    let refused = "SELECT array_agg(r->'alert'->>'queue')
+                       FROM consign.step_alerts(), jsonb_array_elements(refused) r";
+    let refused: Vec<String> = sqlx::query_scalar(refused)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(refused, ["fax"]);
+    connection.close().await.unwrap();
+    login.remove().await;
 }
 
 #[tokio::test]

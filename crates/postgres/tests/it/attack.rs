@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    By, Claim, Error, MessageId, NewMessage, OnDead, QueueName, QueuePolicy, Report, SettleAnswer,
-    codes, prelude::*,
+    By, Claim, ClaimedMessage, Error, MessageId, NewMessage, OnDead, Outcome, QueueName,
+    QueuePolicy, Report, SettleAnswer, codes, prelude::*,
 };
 use consign_postgres::{PostgresStore, enqueue_in};
 use consign_testkit::{TestDatabase, eventually};
@@ -271,6 +271,51 @@ async fn a_change_of_on_dead_waits_for_an_open_enqueue() {
     producer.commit().await.unwrap();
     store.put_queue(&queue(), &continued, &by()).await.unwrap();
     store.put_queue(&queue(), &policy, &by()).await.unwrap();
+}
+
+/// Every other operation waits meanwhile, so the groups are promoted by the claims that follow.
+#[tokio::test]
+async fn a_change_to_continue_leaves_most_groups_to_claims() {
+    const GROUPS: usize = 1_200;
+    let (_database, store) = ordered().await;
+    let message = |n: usize| {
+        let message = NewMessage::new(queue(), json!(n));
+        message.with_group(format!("g{:04}", n % GROUPS))
+    };
+    let messages: Vec<_> = (0..2 * GROUPS).map(message).collect();
+    let sent = store.enqueue(&messages).await.unwrap();
+    let claim = Claim::new(queue(), "w", 1_000);
+    while let Some(lease) = store.claim(&claim).await.unwrap() {
+        let dead = |m: &ClaimedMessage| Report::new(m.message.id, Outcome::Dead);
+        let reports: Vec<_> = lease.messages.iter().map(dead).collect();
+        store.settle(lease.token, &reports).await.unwrap();
+    }
+    let policy = store.queue(&queue()).await.unwrap().unwrap().policy;
+    let continued = QueuePolicy {
+        on_dead: OnDead::Continue,
+        ..policy
+    };
+    store.put_queue(&queue(), &continued, &by()).await.unwrap();
+    let open = "SELECT count(*) FROM consign.group_head WHERE message_id IS NULL";
+    let open: i64 = sqlx::query_scalar(open)
+        .fetch_one(store.pool())
+        .await
+        .unwrap();
+    assert_eq!(open, 200, "as many are filled as by a claim");
+    assert_eq!(store.doctor().await.unwrap(), []);
+    let last = sent.last().unwrap().id;
+    let skipped = store.skip(&queue(), "g1199", &by()).await.unwrap();
+    assert_eq!(
+        skipped.map(|skipped| skipped.id),
+        Some(last),
+        "an open head"
+    );
+    let mut claimed = 0;
+    while let Some(lease) = store.claim(&claim).await.unwrap() {
+        claimed += lease.messages.len();
+    }
+    assert_eq!(claimed, GROUPS - 1);
+    assert_eq!(store.doctor().await.unwrap(), []);
 }
 
 #[tokio::test]

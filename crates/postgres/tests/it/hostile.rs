@@ -1,6 +1,7 @@
 //! What logins with rights of their own try beyond them: lengths of time that a bound does not hold, the
 //! queues and spaces of others, data that cannot be parsed.
 
+use consign_kernel::Schedules as _;
 use consign_postgres::migrate;
 use consign_testkit::{TestDatabase, eventually};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -54,6 +55,43 @@ async fn years_and_days_that_cancel_out_pass_no_bound() {
     }
     let day = "SELECT consign.enqueue('default', '1', p_delay => interval '30 days 1 hour')";
     run(&mut sql, day).await;
+}
+
+/// Processes read the next ticks of all schedules in one page: one that they cannot decode would stop all.
+#[tokio::test]
+async fn no_tick_makes_the_next_ticks_unreadable() {
+    let database = database().await;
+    let mut sql = connection(&database).await;
+    let put = |name: &str, next_at: &str| {
+        format!(
+            "SELECT consign.put_schedule('{name}', 'default', '@daily', 'UTC', '1', '{{}}', NULL, 'skip', 1, '{next_at}', 'a', 'b')"
+        )
+    };
+    run(&mut sql, &put("good", "2026-01-01 00:00+00")).await;
+    let tick = |rest: &str| {
+        format!("SELECT consign.tick('good', '@daily', 'UTC', '2026-01-01 00:00+00', {rest})")
+    };
+    for call in [
+        put("bad", "infinity"),
+        put("bad", "-infinity"),
+        put("bad", "10000-01-01 00:00+00"),
+        put("good", "infinity"),
+        tick("NULL, NULL, 0, 0, 'infinity'"),
+        tick("NULL, NULL, 0, -1, '2026-01-02'"),
+        tick("NULL, NULL, -1, 0, '2026-01-02'"),
+        tick("NULL, NULL, NULL, 0, '2026-01-02'"),
+        tick("'{2026-01-01 00:00+00}', '{-1}', 0, 0, '2026-01-02'"),
+        tick("'{2026-01-01 00:00+00}', '{0,0}', 0, 0, '2026-01-02'"),
+        tick("'{2026-01-01 00:00+00,NULL}', '{0,0}', 0, 0, '2026-01-02'"),
+    ] {
+        assert_eq!(refusal(&mut sql, &call).await, "CN006", "{call}");
+    }
+    for damage in ["next_at = 'infinity'", "ticks = -1", "dropped = -1"] {
+        let update = format!("UPDATE consign.schedule SET {damage}");
+        assert_eq!(refusal(&mut sql, &update).await, "23514", "{damage}");
+    }
+    let store = connect(&database).await;
+    assert_eq!(store.upcoming(None, 10).await.unwrap().ticks.len(), 1);
 }
 
 #[tokio::test]

@@ -55,12 +55,12 @@ pub(crate) struct ReservedBody {
     /// The database's clock.
     #[schema(value_type = String, format = DateTime)]
     now: Timestamp,
-    /// The time of the first slot.
+    /// The time of the first slot; with a `count` of 0, when to call again.
     #[schema(value_type = String, format = DateTime)]
     first_at: Timestamp,
     /// From one slot to the next, in microseconds.
     apart_us: u64,
-    /// How many slots there are.
+    /// How many slots there are; 0 if those of the next seconds are reserved.
     count: u32,
 }
 

@@ -311,6 +311,15 @@ async fn send_slots_are_reserved(bench: Bench) {
     );
     let next = bench.post(path, json!({})).await.json;
     assert_eq!(next["count"], 1, "{next}");
+    let mut last = next;
+    for _ in 0..60 {
+        last = bench.post(path, json!({"count": 100})).await.json;
+        if last["count"] == 0 {
+            break;
+        }
+    }
+    assert_eq!(last["count"], 0, "a few seconds are reserved: {last}");
+    assert_ne!(last["first_at"], last["now"], "when to call again: {last}");
     let answer = bench.post(path, json!({"count": 0})).await;
     answer.is_problem(400, "invalid_input");
     let ghost = bench.post("/v1/queues/ghost/slots", json!({})).await;

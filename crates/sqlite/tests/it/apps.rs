@@ -221,6 +221,33 @@ async fn a_process_without_the_app_goes_on_with_other_queues() {
     assert_eq!(redrive.moved, 1, "left for who has the app");
 }
 
+/// A discard over all queues passes over the messages of an app that the process does not have.
+#[tokio::test]
+async fn a_discard_of_all_queues_skips_the_queue_of_an_unknown_app() {
+    let file = File::new();
+    let (with, without) = (file.with_the_app().await, file.without().await);
+    let policy = QueuePolicy::default();
+    with.put_queue(&mail(), &policy, &by()).await.unwrap();
+    let other: QueueName = "default".parse().unwrap();
+    for queue in [mail(), other] {
+        let dead = enqueue(&with, queue.clone()).await;
+        let lease = with.claim(&Claim::new(queue, "w", 1)).await.unwrap();
+        let report = Report::new(dead, consign_kernel::Outcome::Dead);
+        with.settle(lease.unwrap().token, &[report]).await.unwrap();
+    }
+    let plan = RedrivePlan {
+        action: consign_kernel::RedriveAction::Discard,
+        ..RedrivePlan::default()
+    };
+    without.start_redrive(&plan, &by()).await.unwrap();
+    let redrive = without.step_redrive(1).await.unwrap().unwrap();
+    assert_eq!((redrive.moved, redrive.skipped), (0, 0), "{redrive:?}");
+    let redrive = without.step_redrive(1).await.unwrap().unwrap();
+    assert_eq!((redrive.moved, redrive.skipped), (1, 1), "{redrive:?}");
+    assert_eq!(redrive.state, consign_kernel::RedriveState::Done);
+    assert_eq!(with.queue_counts(&mail()).await.unwrap().unwrap().1.dead, 1);
+}
+
 async fn erase(
     store: &SqliteStore,
     ids: &[MessageId],

@@ -74,7 +74,8 @@ impl Slots {
         self.again_at = Some(now + RESERVE_AGAIN);
     }
 
-    /// Takes in what was reserved by a call between these times.
+    /// Takes in what was reserved by a call between these times. Where all slots of the next seconds are taken,
+    /// the next call waits as long as the store requests.
     pub(super) fn reserved(&mut self, slots: Option<SendSlots>, sent: Instant, received: Instant) {
         self.is_reserving = false;
         let Some(slots) = slots else { return };
@@ -91,16 +92,19 @@ impl Slots {
         };
         let compared = self.compared.filter(|old| !is_better(old)).unwrap_or(new);
         self.compared = Some(compared);
+        if slots.count == 0 {
+            self.again_at = Some(compared.here(slots.first_at));
+        }
         let times = (0..slots.count).map(|nth| compared.here(slots.at(nth)));
         self.times.extend(times);
     }
 
-    /// Whether a slot may be used now, and if not, when the next one may.
+    /// Whether a slot may be used now, and if not, when the next one may, or when some may be reserved.
     pub(super) fn due(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         self.drop_late(now);
         match self.times.front() {
             Some(at) if *at <= now => Ok(()),
-            next => Err(next.copied()),
+            next => Err(next.copied().or(self.again_at)),
         }
     }
 
@@ -159,6 +163,18 @@ mod tests {
         let sent = start + 100 * MS;
         held.reserved(slots(1_099, 1_500, 1), sent, sent + 300 * MS);
         assert_eq!(held.due(start), Err(Some(start + 501 * MS)));
+    }
+
+    #[test]
+    fn none_is_reserved_before_the_store_has_some_again() {
+        let start = Instant::now();
+        let mut held = Slots::default();
+        held.started_reserving();
+        held.reserved(slots(1_000, 1_700, 0), start, start);
+        assert_eq!(held.missing(3, start + 699 * MS), None);
+        let due = held.due(start + 699 * MS);
+        assert_eq!(due, Err(Some(start + 700 * MS)), "wakes up then");
+        assert_eq!(held.missing(3, start + 700 * MS), Some(3));
     }
 
     #[test]
