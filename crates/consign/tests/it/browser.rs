@@ -10,6 +10,7 @@ use crate::{
     support::Consign,
 };
 
+mod bulk;
 mod flow;
 mod hostile;
 mod keyboard;
