@@ -16,6 +16,7 @@ mod hostile;
 mod keyboard;
 mod login;
 mod looks;
+mod message;
 mod redrive;
 mod unscripted;
 

@@ -10,7 +10,7 @@ use consign_kernel::{Explanation, MessageId, Move, MoveResult, StateKind};
 
 use super::{
     form::Form,
-    message::Actions,
+    moves::Actions,
     query::Query,
     shell::{Shell, rendered},
     words::many,
@@ -34,8 +34,8 @@ pub(super) struct Bulk {
 }
 
 impl Bulk {
-    pub(super) fn new(query: &Query, path: &str) -> Self {
-        let state = query.filter().wanted_state();
+    /// Below the list at `path`, whose messages are in this state.
+    pub(super) fn new(query: &Query, path: &str, state: Option<StateKind>) -> Self {
         let fits = |it: &&Change| state.is_none_or(|state| it.from.contains(&state));
         Self {
             back: query.link(path),

@@ -199,21 +199,16 @@ pub(super) async fn show(
     let choices = Choices {
         queue: true,
         state: false,
-        q: true,
     };
     let shell = Shell::new("Dead letters", PATH, &caller);
     let queue = query.queue.as_ref().map(QueueName::to_string);
     let redrive = (queue.unwrap_or_default(), query.code.clone());
     let redrive = (redrive.0, redrive.1.unwrap_or_default());
-    let dead = Query {
-        state: Some(StateKind::Dead),
-        ..query.clone()
-    };
     Ok(rendered(&DeadTemplate {
         shell: shell.with_done(fields.done.as_deref()),
         topic: (query == everything()).then(|| Topic::Dead.to_string()),
         filter: form(&state, &query, (PATH, "Dead letters"), choices).await?,
-        bulk: Bulk::new(&dead, PATH),
+        bulk: Bulk::new(&query, PATH, Some(StateKind::Dead)),
         redrive: query.is_redrivable().then_some(redrive),
         live: live(&state, &query).await?,
     }))

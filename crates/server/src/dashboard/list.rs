@@ -21,6 +21,8 @@ const ROWS: u32 = 50;
 pub(super) struct MessageSlice {
     rows: Vec<Row>,
     older: Option<String>,
+    /// Whether they may be of several queues.
+    has_queues: bool,
     /// Whether a filter may be why there is nothing.
     is_filtered: bool,
 }
@@ -65,6 +67,7 @@ impl Query {
                 .map(|listed| Row::new(listed, now))
                 .collect(),
             older: next.map(older),
+            has_queues: self.queue.is_none(),
             is_filtered: !self.is_newest() || self.state.is_some(),
         })
     }
@@ -164,12 +167,11 @@ pub(super) async fn show(
     let choices = Choices {
         queue: true,
         state: true,
-        q: true,
     };
     Ok(rendered(&Messages {
         shell: Shell::new("Messages", path, &caller),
         filter: form(&state, &query, (path, "Messages"), choices).await?,
-        bulk: Bulk::new(&query, path),
+        bulk: Bulk::new(&query, path, query.filter().wanted_state()),
         found: query.find(&state, path).await?,
     }))
 }

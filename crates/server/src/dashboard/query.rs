@@ -257,12 +257,11 @@ struct FilterForm<'q> {
     is_open: bool,
 }
 
-/// What a page lets its viewer choose besides the fields that all lists have.
+/// What a page has a field for besides those that all lists have.
 #[derive(Clone, Copy)]
 pub(super) struct Choices {
     pub(super) queue: bool,
     pub(super) state: bool,
-    pub(super) q: bool,
 }
 
 /// The form as HTML.
@@ -314,7 +313,7 @@ pub(super) async fn form(
             .map(|to| (to.clone(), is_set(&to)))
             .collect(),
         chips: set.iter().map(chip).collect(),
-        is_open: set.iter().any(is_rare) || !choices.q,
+        is_open: set.iter().any(is_rare),
     })
 }
 

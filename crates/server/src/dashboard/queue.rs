@@ -79,13 +79,12 @@ pub(super) async fn show(
     let choices = Choices {
         queue: false,
         state: false,
-        q: true,
     };
     Ok(rendered(&QueuePage {
         shell: shell.with_done(fields.done.as_deref()),
         topic: query.is_newest().then_some(topic),
         filter: form(&state, &query, (&path, "In this queue"), choices).await?,
-        bulk: Bulk::new(&query, &path),
+        bulk: Bulk::new(&query, &path, query.filter().wanted_state()),
         paused: queue.paused_at.map(|at| Moment::new(at, now)),
         policy: rules(&queue.policy),
         live: live(&state, &name, &query).await?,

@@ -8,7 +8,8 @@ use consign_kernel::{Explanation, MessageId, Payload};
 
 use super::{
     form::Form,
-    message::{Actions, may_reveal},
+    message::may_reveal,
+    moves::Actions,
     shell::{Shell, rendered, see_other},
     words::pretty,
 };

@@ -180,15 +180,15 @@ async fn on_a_phone_a_queue_is_paused_and_messages_are_discarded() {
                .getBoundingClientRect().bottom < document.querySelector('tr[data-row]')\
                .getBoundingClientRect().top";
     assert_eq!(phone.script(top, json!([])).await, true, "above the rows");
+    phone
+        .click(&format!(".pick input[value='{}']", ids[DEAD - 1]))
+        .await;
+    phone.sees("[data-picked]", "1 message selected").await;
     let bar = "const it = document.querySelector('.bulk').getBoundingClientRect();\
                return it.top < innerHeight && it.bottom <= innerHeight";
     let list = "document.querySelector('tr[data-row]').scrollIntoView({block: 'center'})";
     phone.script(list, json!([])).await;
     assert_eq!(phone.script(bar, json!([])).await, true, "within reach");
-    phone
-        .click(&format!(".pick input[value='{}']", ids[DEAD - 1]))
-        .await;
-    phone.sees("[data-picked]", "1 message selected").await;
     phone.click("button[value=discard]").await;
     phone.sees(".sentence", "would be discarded").await;
     let width = "return Math.max(document.documentElement.scrollWidth, innerWidth)";
