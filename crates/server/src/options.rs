@@ -189,21 +189,21 @@ fn listen_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr,
     listen_address(&text).map_err(de::Error::custom)
 }
 
-/// Who may see the payload of a message on the dashboard, always with a reason that the audit records.
+/// Which visitors of the dashboard see payloads, always with a reason that the audit records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PayloadAccess {
-    /// Whoever may see its page.
+    /// All that see the page of the message.
     #[default]
     Reveal,
-    /// Who may act on it too.
+    /// Those with the scope `operator`.
     Operators,
-    /// No visitor.
+    /// None.
     Never,
 }
 
 impl PayloadAccess {
-    /// Why a visitor may not see payloads; none: may.
+    /// Why a visitor sees no payloads, if so.
     pub(crate) fn refusal(self, may_operate: bool) -> Option<&'static str> {
         match self {
             Self::Operators if !may_operate => Some(

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 
 use super::words::{bytes, count, many, span};
 
-/// A rule: what it is about, the field of the policy, and what it says.
+/// A rule: what it is about, the field of the policy, and its value in words.
 pub(super) struct Rule {
     pub(super) about: &'static str,
     pub(super) field: &'static str,
