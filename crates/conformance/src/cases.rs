@@ -34,6 +34,7 @@ pub(crate) mod redrive_pace;
 pub(crate) mod redrive_races;
 pub(crate) mod release;
 pub(crate) mod renew;
+pub(crate) mod resend;
 pub(crate) mod resolve;
 pub(crate) mod retention;
 pub(crate) mod retention_keys;
@@ -235,6 +236,9 @@ macro_rules! each_case {
                 a_held_message_keeps_its_tries
                 a_hold_leaves_the_rest_of_a_batch_in_order
                 delivered_is_final;
+            resend:
+                a_message_is_sent_again_as_a_new_one
+                a_resend_that_is_rejected_writes_nothing;
             resolve:
                 a_held_message_may_be_resolved_as_delivered
                 a_held_message_may_be_resolved_as_dead

@@ -10,11 +10,11 @@ use crate::{
     DatabaseSize, DeadCause, DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erase,
     Erasure, ErasureResult, ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat,
     LateResult, Lease, LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage,
-    NextTick, Operate, Page, Process, Produce, Progress, Queue, QueueHistory, QueueMinutes,
-    QueueName, QueuePolicy, Queues, Read, Receipt, Record, Redrive, RedriveId, RedrivePlan,
-    Redrives, ReleaseAnswer, RenewAnswer, Report, Resolution, Retain, Schedule, ScheduleName,
-    SchedulePlan, Schedules, SendSlots, Settle, SettleAnswer, Step, Store, TickPlan, Token,
-    TokenPrefix, Totals, Upcoming, Watch, error::Result,
+    NextTick, Operate, Page, Payload, Process, Produce, Progress, Queue, QueueHistory,
+    QueueMinutes, QueueName, QueuePolicy, Queues, Read, Receipt, Record, Redrive, RedriveId,
+    RedrivePlan, Redrives, ReleaseAnswer, RenewAnswer, Report, Resolution, Retain, Schedule,
+    ScheduleName, SchedulePlan, Schedules, SendSlots, Settle, SettleAnswer, Step, Store, TickPlan,
+    Token, TokenPrefix, Totals, Upcoming, Watch, error::Result,
 };
 
 /// What happens around the operations of another store, named as in the traits.
@@ -100,6 +100,7 @@ pass_on! {
         skip(queue: &QueueName, group: &str, by: &By) -> Option<MoveResult>;
         end_lease(prefix: &TokenPrefix, by: &By) -> EndedLease;
         reveal(id: MessageId, by: &By) -> Option<Message>;
+        resend(id: MessageId, payload: Option<&Payload>, by: &By) -> Option<MessageId>;
     }
     Redrives {
         start_redrive(plan: &RedrivePlan, by: &By) -> Redrive;

@@ -64,9 +64,9 @@ pub use limits::{
     MISSED_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_DEPTH_MAX,
     SCHEDULE_PAYLOAD_BYTES_MAX, TICKS_MAX, TIME_ZONE_BYTES_MAX, TOKEN_PREFIX_MIN,
 };
-pub use message::{CORRELATION_ID, Due, Message, MessageId, NewMessage, Receipt};
+pub use message::{CORRELATION_ID, Due, Message, MessageId, NewMessage, RESENT_HEADER, Receipt};
 pub use obstacle::{Obstacle, Reason};
-pub use operator::{AuditEntry, By, Move, MoveResult, Resolution};
+pub use operator::{AuditEntry, By, Move, MoveResult, Resolution, resent_erased};
 pub use payload::{Payload, PayloadError, exact_headers, exact_value, stored_result};
 pub use queue::{OnDead, OnUncertain, Queue, QueueName, QueuePolicy, validate_ttl};
 pub use quoted::quoted;

@@ -225,8 +225,21 @@ pub struct Message {
 
 /// Header that ties messages of one case together; only a text counts.
 pub const CORRELATION_ID: &str = "correlation_id";
+/// Header of a message that an operator sent again as a new one: the id of the former.
+pub const RESENT_HEADER: &str = "consign_resent_from";
 
 impl Message {
+    /// The same as a new message, with another payload if one is given.
+    pub fn copy(&self, payload: Option<&Payload>) -> NewMessage {
+        let mut headers = self.headers.clone();
+        headers.insert(RESENT_HEADER.to_owned(), self.id.to_string().into());
+        NewMessage {
+            group: self.group.clone(),
+            headers,
+            ..NewMessage::new(self.queue.clone(), payload.unwrap_or(&self.payload).clone())
+        }
+    }
+
     /// How many bytes its payload and headers take as compact JSON.
     pub fn bytes(&self) -> usize {
         self.payload.as_str().len() + json_bytes(&self.headers)

@@ -42,6 +42,16 @@ impl By {
 }
 
 impl By {
+    /// The same for a message that was sent again, whose record names the copy.
+    pub fn of_copy(&self, copy: MessageId) -> Result<Self> {
+        let by = Self {
+            actor: self.actor.clone(),
+            reason: format!("as message {copy}: {}", self.reason),
+        };
+        by.validate()?;
+        Ok(by)
+    }
+
     /// The same for a lease, which the record names.
     pub fn of_lease(&self, fence: Fence, owner: &str) -> Result<Self> {
         let by = Self {
@@ -51,6 +61,12 @@ impl By {
         by.validate()?;
         Ok(by)
     }
+}
+
+/// A message whose content was erased cannot be sent again: there is none.
+pub fn resent_erased(id: MessageId) -> Error {
+    let why = "its content was erased: there is nothing to send; enqueue a new message";
+    Error::invalid(format!("message {id}"), why)
 }
 
 /// The outcome of held messages that an operator determined.
@@ -188,7 +204,7 @@ pub struct AuditEntry {
     /// Who.
     pub actor: String,
     /// What: `requeue`, `hold`, `unhold`, `resolve`, `discard`, `cancel`, `pause`, `resume`, `queue`, `end_lease`,
-    /// `start_redrive`, `stop_redrive`, `resume_redrive`, `depart`, `erase`.
+    /// `start_redrive`, `stop_redrive`, `resume_redrive`, `depart`, `erase`, `reveal`, `resend`.
     pub action: String,
     /// On which queue; none for a redrive of all queues and a departure.
     pub queue: Option<QueueName>,

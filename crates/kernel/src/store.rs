@@ -14,10 +14,10 @@ use crate::{
     DeadCause, DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erasure,
     ErasureResult, ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat,
     LateResult, Lease, LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage,
-    NextTick, Page, Process, Progress, Queue, QueueHistory, QueueMinutes, QueueName, QueuePolicy,
-    Receipt, Record, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report,
-    Resolution, Schedule, ScheduleName, SchedulePlan, SendSlots, SettleAnswer, Step, TickPlan,
-    Token, TokenPrefix, Totals, Upcoming, error::Result,
+    NextTick, Page, Payload, Process, Progress, Queue, QueueHistory, QueueMinutes, QueueName,
+    QueuePolicy, Receipt, Record, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer,
+    Report, Resolution, Schedule, ScheduleName, SchedulePlan, SendSlots, SettleAnswer, Step,
+    TickPlan, Token, TokenPrefix, Totals, Upcoming, error::Result,
 };
 
 /// Queues: their policies, their state, their counts.
@@ -184,6 +184,20 @@ pub trait Operate: Send + Sync {
 
     /// Returns a message with its payload, and records the access in the audit.
     async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>>;
+
+    /// Enqueues a copy of a message as a new one, with another payload if one is given, and returns its
+    /// id. `None`: there is no such message.
+    ///
+    /// The copy has the queue, the group and the headers of the message, no key, and the header
+    /// `consign_resent_from` with its id. Where the message is does not matter, and it stays there. The
+    /// record names the copy before the reason, which must leave room for it. Rejected as an enqueue
+    /// would be; an erased message, whatever payload is given, is `InvalidInput`.
+    async fn resend(
+        &self,
+        id: MessageId,
+        payload: Option<&Payload>,
+        by: &By,
+    ) -> Result<Option<MessageId>>;
 }
 
 /// Moving messages by filter, step by step: an operator starts and stops a redrive, any process

@@ -380,6 +380,35 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.reveal(bigint, text, text) FROM PUBLIC;
 
+-- Enqueues a copy of a message as a new one, with p_payload instead of its own unless that is null, and returns its id. The
+-- header `consign_resent_from` names the message; the record on the message names the copy. Null: the message does not exist.
+CREATE FUNCTION consign.resend(p_id bigint, p_payload jsonb, p_actor text, p_reason text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_message consign.message;
+    v_copy    bigint;
+    v_reason  text;
+BEGIN
+    PERFORM consign.require_reason(p_actor, p_reason);
+    -- Locked, so that an erasure comes before the copy or finds it finished.
+    SELECT m.* INTO v_message FROM consign.message m WHERE m.id = p_id FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    IF EXISTS (SELECT FROM consign.erasure e WHERE e.message_id = p_id) THEN
+        RAISE EXCEPTION 'message %: its content was erased: there is nothing to send; enqueue a new message', p_id
+            USING ERRCODE = 'CN006';
+    END IF;
+    v_copy := consign.enqueue(v_message.queue, coalesce(p_payload, v_message.payload), NULL, v_message."group",
+                              v_message.headers || jsonb_build_object('consign_resent_from', p_id::text));
+    v_reason := format('as message %s: %s', v_copy, p_reason);
+    PERFORM consign.require_reason(p_actor, v_reason);
+    PERFORM consign.record_action(p_id, 'resend', p_actor, v_reason, consign.clock());
+    RETURN v_copy;
+END $$;
+REVOKE ALL ON FUNCTION consign.resend(bigint, jsonb, text, text) FROM PUBLIC;
+
 -- Deletes finished messages of a queue with everything recorded about them. For apps, which make sure that the messages
 -- stay finished meanwhile. The append-only triggers allow it because this transaction writes an audit entry.
 CREATE FUNCTION consign.purge_messages(p_queue text, p_ids bigint[], p_actor text, p_reason text, p_now timestamptz) RETURNS void

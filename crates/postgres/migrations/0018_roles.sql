@@ -70,6 +70,7 @@ GRANT EXECUTE ON FUNCTION
     consign.cancel(bigint[], text, text),
     consign.skip(text, text, text, text),
     consign.reveal(bigint, text, text),
+    consign.resend(bigint, jsonb, text, text),
     consign.terminate_lease(text, text, text),
     consign.erase(bigint[], text, text),
     consign.erase_key(text, text, text, text),

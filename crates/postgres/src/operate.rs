@@ -99,6 +99,23 @@ impl Operate for PostgresStore {
         let message = |row| rows::message(row, rows::queue_name(row, "queue")?);
         rows.first().map(message).transpose()
     }
+
+    async fn resend(
+        &self,
+        id: MessageId,
+        payload: Option<&Payload>,
+        by: &By,
+    ) -> Result<Option<MessageId>> {
+        by.of_copy(MessageId(i64::MAX))?;
+        let statement = sqlx::query("SELECT consign.resend($1, $2::jsonb, $3, $4) AS id")
+            .bind(id.0)
+            .bind(payload.map(|payload| payload.as_str().to_owned()))
+            .bind(&by.actor)
+            .bind(&by.reason);
+        let rows = self.fetch("send a message again", statement).await?;
+        let copy: Option<i64> = rows::column(rows::only(&rows)?, "id")?;
+        Ok(copy.map(MessageId))
+    }
 }
 
 impl PostgresStore {

@@ -143,13 +143,15 @@ impl GateState {
 
 /// The entries of the engine's own pages, then those of apps.
 fn navigation(extensions: &[Arc<dyn Extension>]) -> Vec<NavigationEntry> {
-    const OWN: [NavigationEntry; 6] = [
+    const OWN: [NavigationEntry; 8] = [
         ("/", "Overview"),
+        ("/ui/queues", "Queues"),
         ("/ui/messages", "Messages"),
-        ("/ui/leases", "Leases"),
         ("/ui/dead", "Dead letters"),
-        ("/ui/history", "History"),
+        ("/ui/schedules", "Schedules"),
+        ("/ui/processes", "Processes"),
         ("/ui/audit", "Audit"),
+        ("/ui/history", "History"),
     ];
     let apps = extensions.iter().flat_map(|it| it.navigation());
     OWN.iter().chain(apps).copied().collect()

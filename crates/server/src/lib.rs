@@ -29,7 +29,7 @@ pub mod testing;
 pub use exposure::{ExposureError, check_exposure};
 pub use extension::Extension;
 pub use openapi::openapi_json;
-pub use options::{RateLimit, ServerOptions, TokenEntry, listen_address};
+pub use options::{PayloadAccess, RateLimit, ServerOptions, TokenEntry, listen_address};
 pub use router::router;
 pub use serve::{Peer, Server, StartError};
 pub use session_key::SessionKey;

@@ -83,6 +83,8 @@ pub struct ServerOptions {
     /// Keeps browsers from sending the dashboard's cookie over plain HTTP, as behind a proxy that
     /// ends TLS. A server with HTTPS always does.
     pub dashboard_secure_cookie: bool,
+    /// Whether the dashboard shows payloads.
+    pub dashboard_payloads: PayloadAccess,
     /// A worker whose claim loop has not run for this long is not ready.
     pub tick_age_max_ms: u64,
     /// How long requests under way may take once the server is stopping.
@@ -119,6 +121,7 @@ impl Default for ServerOptions {
             session_ttl_ms: 8 * 60 * 60 * 1_000,
             session_key: None,
             dashboard_secure_cookie: false,
+            dashboard_payloads: PayloadAccess::default(),
             tick_age_max_ms: 30_000,
             shutdown_grace_ms: 10_000,
         }
@@ -184,6 +187,34 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
 fn listen_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     let text = String::deserialize(deserializer)?;
     listen_address(&text).map_err(de::Error::custom)
+}
+
+/// Which visitors of the dashboard see payloads, always with a reason that the audit records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PayloadAccess {
+    /// All that see the page of the message.
+    #[default]
+    Reveal,
+    /// Those with the scope `operator`.
+    Operators,
+    /// None.
+    Never,
+}
+
+impl PayloadAccess {
+    /// Why a visitor sees no payloads, if so.
+    pub(crate) fn refusal(self, may_operate: bool) -> Option<&'static str> {
+        match self {
+            Self::Operators if !may_operate => Some(
+                "the payload is shown to the scope operator only (server.dashboard_payloads is \"operators\")",
+            ),
+            Self::Never => {
+                Some("this dashboard shows no payloads (server.dashboard_payloads is \"never\")")
+            }
+            Self::Reveal | Self::Operators => None,
+        }
+    }
 }
 
 /// One token that is accepted. Only its hash is kept.

@@ -45,6 +45,27 @@
     });
   }
 
+  // --- times, in the viewer's zone
+
+  const date = (options) => new Intl.DateTimeFormat("en-GB", options);
+  const ofToday = date({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const ofYear = date({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+  const ofEver = date({ day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+  const exact = date({ dateStyle: "medium", timeStyle: "long" });
+  function localise(place) {
+    const now = new Date();
+    for (const time of place.querySelectorAll("time[datetime]")) {
+      const at = new Date(time.dateTime);
+      const text = time.querySelector(".at");
+      if (Number.isNaN(at.getTime()) || !text) continue;
+      const isToday = at.toDateString() === now.toDateString();
+      const isThisYear = at.getFullYear() === now.getFullYear();
+      text.textContent = (isToday ? ofToday : isThisYear ? ofYear : ofEver).format(at).replace(",", "");
+      time.title = exact.format(at) + " (" + time.dateTime + ")";
+    }
+  }
+  localise(document);
+
   // --- what was written and not sent
 
   // What a form is about: where it leads, and what it carries beside what people write.
@@ -83,6 +104,51 @@
   if (document.querySelector("[data-revealed]") && location.pathname.endsWith("/reveal")) {
     history.replaceState(null, "", location.pathname.slice(0, -"/reveal".length));
   }
+  // The same for the results of what was done to many messages.
+  const answered = document.querySelector("[data-answered]");
+  if (answered) history.replaceState(null, "", answered.getAttribute("data-answered"));
+
+  // --- a button that copies what stands beside it
+
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    if (!navigator.clipboard) break;
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(button.parentElement.querySelector("pre").textContent);
+      button.textContent = "Copied";
+    });
+  }
+
+  // --- rows that are selected
+
+  const bulk = document.querySelector("form[data-bulk]");
+  const all = bulk && bulk.querySelector("[data-all]");
+  const picks = () => [...document.querySelectorAll(".pick input")];
+  const picked = () => bulk ? picks().filter((pick) => pick.checked).length : 0;
+  let waiting = null;
+  function counted() {
+    if (!bulk) return;
+    const words = picked() === 1 ? "1 message selected" : picked() + " messages selected";
+    bulk.querySelector("[data-picked]").textContent = picked() ? words : bulk.getAttribute("data-none");
+    all.textContent = picked() && picked() === picks().length ? "Select none" : "Select all shown";
+    if (!picked() && waiting !== null) {
+      const html = waiting;
+      waiting = null;
+      show(html);
+    }
+  }
+  if (bulk) {
+    all.hidden = false;
+    all.addEventListener("click", () => {
+      const isOn = picked() < picks().length;
+      for (const pick of picks()) pick.checked = isOn;
+      counted();
+    });
+    document.addEventListener("change", (event) => {
+      if (event.target.matches(".pick input")) counted();
+    });
+    window.addEventListener("pageshow", counted);
+  }
 
   // --- staying up to date
 
@@ -103,6 +169,12 @@
   }
 
   function show(html) {
+    // Rows that are selected stay where they are until something is done with them.
+    if (picked()) {
+      waiting = html;
+      say(" · not live while messages are selected");
+      return;
+    }
     const before = live.querySelector("[data-state]");
     const stateBefore = before && before.getAttribute("data-state");
     const marked = mark(document.activeElement);
@@ -110,6 +182,7 @@
     // The server has escaped what is in it; nothing is made of text here.
     const parsed = new DOMParser().parseFromString(html, "text/html");
     live.replaceChildren(...parsed.body.childNodes);
+    localise(live);
     live.querySelectorAll("details").forEach((element, index) => {
       if (open[index]) element.open = true;
     });
@@ -169,15 +242,19 @@
   const keys = [
     ["j / k", "next / previous row"],
     ["Enter", "open the row"],
+    ["x", "select the row, or not any more"],
+    ["s", "what to do with selected rows"],
     ["/", "find a message"],
     ["g o", "overview"],
+    ["g q", "queues"],
     ["g m", "messages"],
-    ["g l", "leases"],
     ["g d", "dead letters"],
+    ["g s", "schedules"],
+    ["g p", "processes"],
     ["g a", "audit"],
     ["?", "this help; the foot of the page switches shortcuts off"],
   ];
-  const places = { o: "/", m: "/ui/messages", l: "/ui/leases", d: "/ui/dead", a: "/ui/audit" };
+  const places = { o: "/", q: "/ui/queues", m: "/ui/messages", d: "/ui/dead", s: "/ui/schedules", p: "/ui/processes", a: "/ui/audit" };
   let going = false;
   let obeys = kept("localStorage", "consign-keys") !== "off";
   const keysSwitch = document.querySelector("[data-keys-switch]");
@@ -204,6 +281,15 @@
     const next = all[Math.min(Math.max(now + by, 0), all.length - 1)];
     const link = next.querySelector("a");
     if (link) link.focus();
+  }
+  function pick() {
+    const row = rows().find((row) => row.contains(document.activeElement));
+    const box = row && row.querySelector(".pick input");
+    if (box) box.click();
+  }
+  function decide() {
+    const button = bulk && bulk.querySelector("button[type=submit]");
+    if (button) button.focus();
   }
   function help() {
     let dialog = document.querySelector("dialog[data-help]");
@@ -232,7 +318,7 @@
 
   document.addEventListener("keydown", (event) => {
     const target = event.target;
-    const writes = target instanceof HTMLElement && (target.isContentEditable || target.matches("input, select, textarea"));
+    const writes = target instanceof HTMLElement && (target.isContentEditable || target.matches("input:not([type=checkbox]), select, textarea"));
     const isBusy = document.querySelector("dialog[open]") !== null;
     if (!obeys || writes || isBusy || event.ctrlKey || event.metaKey || event.altKey) return;
     if (going) {
@@ -244,6 +330,8 @@
     const search = document.querySelector("[data-search]");
     if (event.key === "j") step(1);
     else if (event.key === "k") step(-1);
+    else if (event.key === "x") pick();
+    else if (event.key === "s") decide();
     else if (event.key === "g") going = true;
     else if (event.key === "?") help();
     else if (event.key === "/" && search) search.focus();

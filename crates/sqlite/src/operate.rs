@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use consign_kernel::{
-    By, EndedLease, Message, MessageId, Move, MoveResult, Operate, QueueName, QueuePolicy,
-    Resolution, StateKind, TokenPrefix, plan::OperatorMove,
+    By, EndedLease, Message, MessageId, Move, MoveResult, Operate, Payload, QueueName, QueuePolicy,
+    Resolution, StateKind, TokenPrefix, plan::OperatorMove, resent_erased,
 };
 
 use crate::{
@@ -80,6 +80,17 @@ impl Operate for SqliteStore {
 
     async fn reveal(&self, id: MessageId, by: &By) -> consign_kernel::Result<Option<Message>> {
         write!(self, "show a payload", (by), |work| work.reveal(id, &by))
+    }
+
+    async fn resend(
+        &self,
+        id: MessageId,
+        payload: Option<&Payload>,
+        by: &By,
+    ) -> consign_kernel::Result<Option<MessageId>> {
+        let payload = payload.cloned();
+        write!(self, "send a message again", (payload, by), |work| work
+            .resend(id, Option::as_ref(&payload), &by))
     }
 }
 
@@ -282,6 +293,28 @@ impl Work<'_> {
             self.record_actions(by, "reveal", &action).await?;
         }
         Ok(message)
+    }
+
+    /// Enqueues a copy of a message as a new one.
+    pub(crate) async fn resend(
+        &mut self,
+        id: MessageId,
+        payload: Option<&Payload>,
+        by: &By,
+    ) -> Result<Option<MessageId>> {
+        by.of_copy(MessageId(i64::MAX))?;
+        let Some(message) = read::message(&mut *self.connection, id).await? else {
+            return Ok(None);
+        };
+        if !self.erased_among(&BTreeSet::from([id])).await?.is_empty() {
+            return Err(resent_erased(id).into());
+        }
+        let receipts = self.enqueue(&[message.copy(payload)]).await?;
+        let copy = receipts[0].id;
+        let action = [(Some(&message.queue), Some(id))];
+        let by = by.of_copy(copy)?;
+        self.record_actions(&by, "resend", &action).await?;
+        Ok(Some(copy))
     }
 
     /// Takes messages out of their ready batches.

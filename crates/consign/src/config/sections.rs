@@ -257,6 +257,14 @@ static SERVER_SETTINGS: &[Setting] = &[
     )
     .default("false"),
     Setting::new(
+        "server.dashboard_payloads",
+        Kind::Word(&["reveal", "operators", "never"]),
+        "who sees the payload of a message on the dashboard, with a reason that the audit records: \
+         `reveal` every visitor, `operators` those with the scope `operator`, `never` none; the \
+         API returns payloads in any case",
+    )
+    .default("\"reveal\""),
+    Setting::new(
         "server.tick_age_max_ms",
         Kind::Whole(100, HOUR_MS),
         "a worker whose claim loop did not run for this long is not ready, and does not feed \

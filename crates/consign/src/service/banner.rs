@@ -64,6 +64,9 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
         return Ok(out.json(&document)?);
     }
     out.line(format_args!("consign {version}"))?;
+    if let (Some(url), Role::Serve, true) = (url, role, is_open(settings)) {
+        out.line(format_args!("dashboard  {url}/"))?;
+    }
     if let Some(file) = file {
         out.line(format_args!("settings   {}", file.display()))?;
     }
@@ -102,6 +105,12 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
     }
 }
 
+/// Whether a caller can reach the API and the dashboard: from this machine, or with a token.
+fn is_open(settings: &Settings) -> bool {
+    let server = &settings.server;
+    !server.needs_token() || !server.tokens.is_empty()
+}
+
 /// Commands that work when pasted. A test runs exactly these.
 fn tries(
     out: Output,
@@ -122,7 +131,7 @@ fn tries(
         r#"curl -sSw '\n' -H "authorization: Bearer $CONSIGN_TOKEN""#.to_owned()
     };
     let json = "-H 'content-type: application/json'";
-    let is_open = !server.needs_token() || !server.tokens.is_empty();
+    let is_open = is_open(settings);
     if !is_open {
         out.line(
             "closed     /v1, /do and the dashboard: agents have tokens, server.tokens has none \

@@ -10,11 +10,13 @@ use crate::{
     support::Consign,
 };
 
+mod bulk;
 mod flow;
 mod hostile;
 mod keyboard;
 mod login;
 mod looks;
+mod message;
 mod redrive;
 mod unscripted;
 

@@ -59,7 +59,7 @@ async fn stays_bounded(consign: &Consign) {
     for path in [
         "/ui/queues/q00007",
         "/ui/dead",
-        "/ui/leases",
+        "/ui/processes",
         "/ui/history",
         "/ui/audit",
     ] {

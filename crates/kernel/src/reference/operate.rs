@@ -7,8 +7,9 @@ use jiff::Timestamp;
 
 use super::{Entry, HeldRow, Reference, groups::Admission};
 use crate::{
-    By, EndedLease, Message, MessageId, Move, MoveResult, Operate, QueueName, ReferenceStore,
-    Resolution, StateKind, TokenPrefix, error::Result, plan::OperatorMove,
+    By, EndedLease, Message, MessageId, Move, MoveResult, Operate, Payload, QueueName,
+    ReferenceStore, Resolution, StateKind, TokenPrefix, error::Result, plan::OperatorMove,
+    resent_erased,
 };
 
 #[async_trait]
@@ -53,6 +54,15 @@ impl Operate for ReferenceStore {
 
     async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>> {
         self.at(|reference, now| reference.reveal(now, id, by))
+    }
+
+    async fn resend(
+        &self,
+        id: MessageId,
+        payload: Option<&Payload>,
+        by: &By,
+    ) -> Result<Option<MessageId>> {
+        self.at(|reference, now| reference.resend(now, id, payload, by))
     }
 }
 
@@ -164,6 +174,30 @@ impl Reference {
         };
         self.record_action(now, by, "reveal", Some(&message.queue), Some(id));
         Ok(Some(message))
+    }
+
+    /// Enqueues a copy of a message as a new one.
+    pub fn resend(
+        &mut self,
+        now: Timestamp,
+        id: MessageId,
+        payload: Option<&Payload>,
+        by: &By,
+    ) -> Result<Option<MessageId>> {
+        // The longest id that the record may have to name.
+        by.of_copy(MessageId(i64::MAX))?;
+        let Some(message) = self.messages.get(&id) else {
+            return Ok(None);
+        };
+        if self.erasures.contains_key(&id) {
+            return Err(resent_erased(id));
+        }
+        let copy = message.copy(payload);
+        let receipts = self.enqueue(now, &[copy])?;
+        let copy = receipts[0].id;
+        let queue = self.messages[&id].queue.clone();
+        self.record_action(now, &by.of_copy(copy)?, "resend", Some(&queue), Some(id));
+        Ok(Some(copy))
     }
 
     pub(super) fn take_from_ready(&mut self, id: MessageId) -> Option<Entry> {

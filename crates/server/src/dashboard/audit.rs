@@ -10,6 +10,7 @@ use askama::Template;
 use axum::{Extension, extract::State, response::Response};
 
 pub(super) use self::export::export;
+pub(super) use self::log::time;
 pub use self::log::{
     AuditLog, AuditLogEntry, AuditLogFilter, AuditLogInfo, AuditLogReader, AuditQuery, Step, start,
 };

@@ -130,6 +130,13 @@ pub(super) fn redrive(action: &str, reason: &str) -> Option<i64> {
     number.parse().ok()
 }
 
+/// The copy that a record of the audit is about: it carries its number.
+pub(super) fn copy(action: &str, reason: &str) -> Option<i64> {
+    let rest = reason.strip_prefix("as message ")?;
+    let (number, _) = rest.split_once(':').filter(|_| action == "resend")?;
+    number.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,15 +3,18 @@
 use askama::Template;
 use axum::{Extension, Json, extract::State, response::Response};
 use consign_kernel::{
-    CODE_BYTES_MAX, DeadLetter, Filter, MessageId, PAGE_ENTRIES_MAX, QueueName, Redrive,
-    RedriveAction, RedriveId, RedrivePlan, RedriveState,
+    CODE_BYTES_MAX, DeadLetter, Filter, QueueName, Redrive, RedriveAction, RedriveId, RedrivePlan,
+    RedriveState, StateKind,
 };
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{
+    bulk::Bulk,
     form::{Form, encoded},
+    list::MessageSlice,
     live::Topic,
+    query::{Choices, Query, QueryFields, form},
     shell::{Shell, rendered, see_other, text},
     words::{Moment, count},
 };
@@ -27,6 +30,8 @@ use crate::{
     },
 };
 
+/// The page of dead letters.
+const PATH: &str = "/ui/dead";
 const ROWS: u32 = 50;
 /// Messages shown before a redrive: the first it would take.
 const SHOWN: u32 = 50;
@@ -41,9 +46,10 @@ const CAUSES: usize = 20;
 struct DeadTemplate {
     shell: Shell,
     topic: Option<String>,
-    queue: String,
-    code: String,
-    queues: Vec<(String, bool)>,
+    filter: String,
+    bulk: Bulk,
+    /// Queue and code of a redrive, unless the filter asks for more than that.
+    redrive: Option<(String, String)>,
     live: String,
 }
 
@@ -53,6 +59,8 @@ struct DeadLiveTemplate {
     causes: Vec<Cause>,
     letters: Vec<Letter>,
     older: Option<String>,
+    /// Instead of the letters, where the filter asks for more than a queue and a code.
+    found: Option<MessageSlice>,
     redrives: Vec<RedriveView>,
 }
 
@@ -131,17 +139,15 @@ pub(super) struct RedriveView {
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct DeadQuery {
+pub(super) struct PreviewQuery {
     action: Option<String>,
     queue: Option<String>,
     code: Option<String>,
-    before: Option<i64>,
     limit: Option<String>,
     rate_per_second: Option<String>,
-    done: Option<String>,
 }
 
-impl DeadQuery {
+impl PreviewQuery {
     fn filter(&self) -> Result<Filter, Problem> {
         let filled = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
         let code = filled(&self.code);
@@ -184,65 +190,74 @@ impl Cause {
 pub(super) async fn show(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
-    Params(query): Params<DeadQuery>,
+    Params(fields): Params<QueryFields>,
 ) -> Result<Response, Problem> {
-    let filter = query.filter()?;
-    let queues = state.store.queues(None, PAGE_ENTRIES_MAX).await?;
-    let chosen = |name: &QueueName| filter.queue.as_ref() == Some(name);
-    let queues = queues
-        .into_iter()
-        .map(|(queue, _)| (queue.name.to_string(), chosen(&queue.name)));
-    let queues = queues.collect();
-    let is_newest = filter == Filter::default() && query.before.is_none();
-    let shell = Shell::new("Dead letters", "/ui/dead", &caller);
+    let query = Query {
+        state: None,
+        ..fields.read((state.clock)())?
+    };
+    let choices = Choices {
+        queue: true,
+        state: false,
+    };
+    let shell = Shell::new("Dead letters", PATH, &caller);
+    let queue = query.queue.as_ref().map(QueueName::to_string);
+    let redrive = (queue.unwrap_or_default(), query.code.clone());
+    let redrive = (redrive.0, redrive.1.unwrap_or_default());
     Ok(rendered(&DeadTemplate {
-        shell: shell.with_done(query.done.as_deref()),
-        topic: is_newest.then(|| Topic::Dead.to_string()),
-        queues,
-        live: live(&state, &filter, query.before.map(MessageId)).await?,
-        queue: filter.queue.map(String::from).unwrap_or_default(),
-        code: filter.code.unwrap_or_default(),
+        shell: shell.with_done(fields.done.as_deref()),
+        topic: (query == everything()).then(|| Topic::Dead.to_string()),
+        filter: form(&state, &query, (PATH, "Dead letters"), choices).await?,
+        bulk: Bulk::new(&query, PATH, Some(StateKind::Dead)),
+        redrive: query.is_redrivable().then_some(redrive),
+        live: live(&state, &query).await?,
     }))
 }
 
+/// The newest dead messages, whatever they are.
+pub(super) fn everything() -> Query {
+    Query::default()
+}
+
 /// The part that is kept up to date.
-pub(super) async fn live(
-    state: &AppState,
-    filter: &Filter,
-    before: Option<MessageId>,
-) -> Result<String, Problem> {
-    let page = state.store.dead(filter, before, ROWS).await?;
+pub(super) async fn live(state: &AppState, query: &Query) -> Result<String, Problem> {
     let redrives = state.store.redrives(REDRIVES).await?;
     let now = (state.clock)();
-    let grouped = state.store.dead_causes(filter, GROUPED_MAX).await?;
+    let redrives = redrives.into_iter().map(|it| RedriveView::new(it, now));
+    let mut live = DeadLiveTemplate {
+        causes: Vec::new(),
+        letters: Vec::new(),
+        older: None,
+        found: None,
+        redrives: redrives.collect(),
+    };
+    if !query.is_redrivable() {
+        let dead = Query {
+            state: Some(StateKind::Dead),
+            ..query.clone()
+        };
+        live.found = Some(dead.find(state, PATH).await?);
+        return text(&live);
+    }
+    let filter = query.filter();
+    let page = state.store.dead(&filter, query.before, ROWS).await?;
+    let grouped = state.store.dead_causes(&filter, GROUPED_MAX).await?;
     let causes = views(state, grouped).causes.into_iter();
-    let causes = causes.take(CAUSES).map(|it| Cause::new(it, now)).collect();
-    let older = page.next.map(|next| {
-        let mut link = format!("/ui/dead?before={next}");
-        if let Some(queue) = &filter.queue {
-            link.push_str(&format!("&queue={queue}"));
-        }
-        if let Some(code) = &filter.code {
-            link.push_str(&format!("&code={}", encoded(code)));
-        }
-        link
-    });
-    text(&DeadLiveTemplate {
-        causes,
-        letters: letters(page.items, now),
-        older,
-        redrives: redrives
-            .into_iter()
-            .map(|it| RedriveView::new(it, now))
-            .collect(),
-    })
+    live.causes = causes.take(CAUSES).map(|it| Cause::new(it, now)).collect();
+    live.letters = letters(page.items, now);
+    let older = |next| Query {
+        before: Some(next),
+        ..query.clone()
+    };
+    live.older = page.next.map(|next| older(next).link(PATH));
+    text(&live)
 }
 
 /// The preview of a redrive.
 pub(super) async fn preview(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
-    Params(query): Params<DeadQuery>,
+    Params(query): Params<PreviewQuery>,
 ) -> Result<Response, Problem> {
     let filter = query.filter()?;
     let plan = RedrivePlan {

@@ -20,6 +20,11 @@ impl Form {
     pub(crate) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Self, Problem> {
         check_type(headers, KIND)?;
         let text = std::str::from_utf8(bytes).map_err(|_| malformed("text is not UTF-8"))?;
+        Self::parse(text)
+    }
+
+    /// The fields of an address, after its question mark.
+    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         let fields = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -34,6 +39,12 @@ impl Form {
         field
             .map(|(_, value)| value.as_str())
             .filter(|value| !value.is_empty())
+    }
+
+    /// Everything that was chosen under a name.
+    pub(super) fn all<'f>(&'f self, name: &'f str) -> impl Iterator<Item = &'f str> {
+        let fields = self.0.iter().filter(move |(known, _)| known == name);
+        fields.map(|(_, value)| value.as_str())
     }
 
     /// The reason that was filled in.

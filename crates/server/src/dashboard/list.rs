@@ -2,12 +2,12 @@
 
 use askama::Template;
 use axum::{Extension, extract::State, response::Response};
-use consign_kernel::{Cursor, Filter, MessageId, MessageSummary, QueueName, StateKind};
+use consign_kernel::{Cursor, Filter, MessageId, MessageSummary, StateKind};
 use jiff::Timestamp;
-use serde::Deserialize;
 
 use super::{
-    form::encoded,
+    bulk::Bulk,
+    query::{Choices, Query, QueryFields, form},
     shell::{Shell, rendered},
     words::Moment,
 };
@@ -15,22 +15,16 @@ use crate::{extract::Params, gate::access::Caller, problem::Problem, state::AppS
 
 const ROWS: u32 = 50;
 
-/// A filter of messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Query {
-    pub(super) queue: Option<QueueName>,
-    pub(super) state: Option<StateKind>,
-    /// An id, a key, a correlation id or a code.
-    pub(super) q: Option<String>,
-    pub(super) before: Option<Cursor>,
-}
-
 /// Messages, and where there are more.
 #[derive(Debug, Template)]
 #[template(path = "rows.html")]
 pub(super) struct MessageSlice {
     rows: Vec<Row>,
     older: Option<String>,
+    /// Whether they may be of several queues.
+    has_queues: bool,
+    /// Whether a filter may be why there is nothing.
+    is_filtered: bool,
 }
 
 #[derive(Debug)]
@@ -43,88 +37,52 @@ struct Row {
     created: Moment,
     attempts: u32,
     erased: bool,
+    code: String,
+    detail: String,
 }
 
 impl Query {
-    pub(super) fn new(
-        queue: Option<QueueName>,
-        state: Option<&str>,
-        q: Option<String>,
-        before: Option<i64>,
-    ) -> Result<Self, Problem> {
-        let state = state.filter(|word| !word.is_empty());
-        let q = q.map(|q| q.trim().to_owned()).filter(|q| !q.is_empty());
-        Ok(Self {
-            queue,
-            state: state.map(str::parse).transpose()?,
-            q,
-            before: before.map(MessageId),
-        })
-    }
-
-    /// Whether it shows the newest messages, which change by themselves.
-    pub(super) fn is_newest(&self) -> bool {
-        self.q.is_none() && self.before.is_none()
-    }
-
     /// The messages; `path` is the page's.
     pub(super) async fn find(&self, state: &AppState, path: &str) -> Result<MessageSlice, Problem> {
-        let (listed, next) = match &self.q {
-            Some(q) => self.look_for(state, q).await?,
-            None => {
-                let filter = Filter {
-                    queue: self.queue.clone(),
-                    state: self.state,
-                    ..Filter::default()
-                };
-                let page = state.store.list(&filter, self.before, ROWS).await?;
+        let ways = self.ways(state);
+        let (listed, next) = match (&self.q, &ways[..]) {
+            (Some(q), _) if q.contains('\0') => (Vec::new(), None),
+            (None, [way]) => {
+                let page = state.store.list(way, self.before, ROWS).await?;
                 (page.items, page.next)
             }
+            _ => self.merged(state, &ways).await?,
         };
         let now = (state.clock)();
+        let older = |next| {
+            let query = Self {
+                before: Some(next),
+                ..self.clone()
+            };
+            query.link(path)
+        };
         Ok(MessageSlice {
             rows: listed
                 .into_iter()
                 .map(|listed| Row::new(listed, now))
                 .collect(),
-            older: next.map(|next| self.older(path, next)),
+            older: next.map(older),
+            has_queues: self.queue.is_none(),
+            is_filtered: !self.is_newest() || self.state.is_some(),
         })
     }
 
-    /// By id, by key, by correlation id, and by the code that dead ones have: all of them by id.
-    async fn look_for(
+    /// What any of the filters finds, and the message whose id is the word: all of them by id.
+    async fn merged(
         &self,
         state: &AppState,
-        q: &str,
+        ways: &[Filter],
     ) -> Result<(Vec<MessageSummary>, Option<Cursor>), Problem> {
-        if q.contains('\0') {
-            return Ok((Vec::new(), None));
-        }
-        let mut found: Vec<MessageSummary> = self.by_id(state, q).await?.into_iter().collect();
-        let filter = Filter {
-            queue: self.queue.clone(),
-            state: self.state,
-            ..Filter::default()
-        };
-        let text = || Some(q.to_owned());
-        let ways = [
-            Filter {
-                key: text(),
-                ..filter.clone()
-            },
-            Filter {
-                correlation_id: text(),
-                ..filter.clone()
-            },
-            Filter {
-                code: text(),
-                ..filter
-            },
-        ];
+        let mut found: Vec<MessageSummary> = self.by_id(state).await?.into_iter().collect();
         // Each search has returned its matches down to some id; what lies below the highest of those is
         // for the next page.
         let mut horizon: Option<Cursor> = None;
-        for way in &ways {
+        for way in ways {
             let page = state.store.list(way, self.before, ROWS).await?;
             horizon = horizon.max(page.next);
             found.extend(page.items);
@@ -139,23 +97,25 @@ impl Query {
         Ok((found, horizon))
     }
 
-    async fn by_id(&self, state: &AppState, q: &str) -> Result<Option<MessageSummary>, Problem> {
-        let Ok(id) = q.parse().map(MessageId) else {
+    async fn by_id(&self, state: &AppState) -> Result<Option<MessageSummary>, Problem> {
+        let id = self.q.as_deref().and_then(|q| q.parse().ok());
+        let id = id.map(MessageId);
+        let Some(id) = id.filter(|id| self.before.is_none_or(|before| *id < before)) else {
             return Ok(None);
         };
-        if self.before.is_some_and(|before| id >= before) {
-            return Ok(None);
-        }
         let Some(it) = state.store.explain(id).await? else {
             return Ok(None);
         };
+        let filter = self.filter();
         let kind = it.state.kind();
         let (code, detail) = match it.state {
             consign_kernel::State::Dead { code, detail, .. } => (Some(code), detail),
             _ => (None, None),
         };
-        let is_wanted = self.queue.as_ref().is_none_or(|l| *l == it.message.queue)
-            && self.state.is_none_or(|state| state == kind);
+        let is_wanted = filter.covers(&it.message)
+            && self.destination.is_none()
+            && filter.wanted_state().is_none_or(|state| state == kind)
+            && (filter.code.is_none() || filter.code == code);
         Ok(is_wanted.then_some(MessageSummary {
             id,
             state: kind,
@@ -168,17 +128,6 @@ impl Query {
             detail,
             erased: it.erased.is_some(),
         }))
-    }
-
-    fn older(&self, path: &str, next: Cursor) -> String {
-        let mut link = format!("{path}?before={next}");
-        if let Some(state) = self.state {
-            link.push_str(&format!("&state={state}"));
-        }
-        if let Some(q) = &self.q {
-            link.push_str(&format!("&q={}", encoded(q)));
-        }
-        link
     }
 }
 
@@ -193,6 +142,8 @@ impl Row {
             created: Moment::new(listed.created_at, now),
             attempts: listed.attempts,
             erased: listed.erased,
+            code: listed.code.unwrap_or_default(),
+            detail: listed.detail.unwrap_or_default(),
         }
     }
 }
@@ -201,29 +152,26 @@ impl Row {
 #[template(path = "messages.html")]
 struct Messages {
     shell: Shell,
-    q: String,
-    states: Vec<(&'static str, bool)>,
+    filter: String,
+    bulk: Bulk,
     found: MessageSlice,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct MessagesQuery {
-    state: Option<String>,
-    q: Option<String>,
-    before: Option<i64>,
 }
 
 pub(super) async fn show(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
-    Params(query): Params<MessagesQuery>,
+    Params(fields): Params<QueryFields>,
 ) -> Result<Response, Problem> {
-    let wanted = Query::new(None, query.state.as_deref(), query.q, query.before)?;
-    let states = StateKind::ALL.map(|kind| (kind.as_str(), wanted.state == Some(kind)));
+    let path = "/ui/messages";
+    let query = fields.read((state.clock)())?;
+    let choices = Choices {
+        queue: true,
+        state: true,
+    };
     Ok(rendered(&Messages {
-        shell: Shell::new("Messages", "/ui/messages", &caller),
-        found: wanted.find(&state, "/ui/messages").await?,
-        q: wanted.q.unwrap_or_default(),
-        states: states.to_vec(),
+        shell: Shell::new("Messages", path, &caller),
+        filter: form(&state, &query, (path, "Messages"), choices).await?,
+        bulk: Bulk::new(&query, path, query.filter().wanted_state()),
+        found: query.find(&state, path).await?,
     }))
 }

@@ -18,7 +18,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::Response,
 };
-use consign_kernel::{Filter, MessageId, QueueName, RedriveId, StateKind};
+use consign_kernel::{MessageId, QueueName, RedriveId, StateKind};
 use futures_util::stream;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{dead, leases, list::Query, message, overview, queue, rates::Window};
+use super::{dead, message, overview, processes, query::Query, queue, queue_list, rates::Window};
 use crate::{
     extract::Params,
     gate::access::Caller,
@@ -53,7 +53,8 @@ pub(crate) enum Topic {
     Queue(QueueName, Option<StateKind>),
     Message(MessageId),
     Redrive(RedriveId),
-    Leases,
+    Processes,
+    Queues(Option<QueueName>),
     Dead,
 }
 
@@ -68,7 +69,9 @@ impl fmt::Display for Topic {
             Self::Queue(queue, Some(state)) => write!(f, "queue:{queue}:{state}"),
             Self::Message(id) => write!(f, "message:{id}"),
             Self::Redrive(id) => write!(f, "redrive:{id}"),
-            Self::Leases => f.write_str("leases"),
+            Self::Processes => f.write_str("processes"),
+            Self::Queues(None) => f.write_str("queues"),
+            Self::Queues(Some(after)) => write!(f, "queues:{after}"),
             Self::Dead => f.write_str("dead"),
         }
     }
@@ -84,7 +87,11 @@ impl Topic {
                 let after = after.map(str::parse).transpose().ok()?;
                 Self::Overview(Window::read(Some(window)), after)
             }
-            "leases" => Self::Leases,
+            "processes" => Self::Processes,
+            "queues" => {
+                let after = (!rest.is_empty()).then_some(rest);
+                Self::Queues(after.map(str::parse).transpose().ok()?)
+            }
             "dead" => Self::Dead,
             "message" => Self::Message(MessageId(rest.parse().ok()?)),
             "redrive" => Self::Redrive(RedriveId(rest.parse().ok()?)),
@@ -114,15 +121,15 @@ impl Topic {
                 let query = Query {
                     queue: Some(name.clone()),
                     state: *kind,
-                    q: None,
-                    before: None,
+                    ..Query::default()
                 };
                 queue::live(state, name, &query).await
             }
             Self::Message(id) => message::live(state, *id).await,
             Self::Redrive(id) => dead::redrive_live(state, *id).await,
-            Self::Leases => leases::live(state).await,
-            Self::Dead => dead::live(state, &Filter::default(), None).await,
+            Self::Processes => processes::live(state).await,
+            Self::Queues(after) => queue_list::live(state, after.as_ref()).await,
+            Self::Dead => dead::live(state, &dead::everything()).await,
         }
     }
 }
@@ -418,7 +425,9 @@ mod tests {
             "queue:mail:dead",
             "message:7",
             "redrive:3",
-            "leases",
+            "processes",
+            "queues",
+            "queues:mail",
             "dead",
         ] {
             assert_eq!(Topic::read(text).unwrap().to_string(), text);

@@ -1,26 +1,31 @@
-//! The page of one message: its state, its history, and the operator actions.
+//! The page of one message: its state and its history.
+
+use std::sync::Arc;
 
 use askama::Template;
-use axum::{Extension, Json, extract::State, response::Response};
+use axum::{Extension, extract::State, http::HeaderMap, response::Response};
 use consign_kernel::{
-    Attempt, AuditEntry, Explanation, LateResult, MessageId, Resolution, State as SourcePosition,
-    StateKind,
+    Attempt, AuditEntry, Explanation, LateResult, MessageId, RESENT_HEADER,
+    State as SourcePosition, StateKind,
 };
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{
     beside::{self, RelatedRecord},
+    commands::{self, Command},
     form::Form,
     live::Topic,
-    shell::{Shell, rendered, see_other, text},
+    moves::Actions,
+    neighbours::{self, Neighbours},
+    shell::{Shell, rendered, text},
+    timeline::Timeline,
     words::{Moment, json, pretty, took},
 };
 use crate::{
     extract::{InPath, Params},
-    gate::access::Caller,
-    problem::Problem,
-    routes::{erase::erase_one, messages::Action},
+    gate::{GateState, access::Caller},
+    problem::{Problem, codes},
     state::AppState,
     wire::operate::by,
 };
@@ -52,17 +57,12 @@ struct MessagePage {
     payload: Option<String>,
     /// What shows in place of its content, if that was erased.
     erased: Option<String>,
-}
-
-/// The actions for its state.
-#[derive(Clone, Copy, Debug, Default)]
-struct Actions {
-    requeue: bool,
-    hold: bool,
-    decide: bool,
-    discard: bool,
-    cancel: bool,
-    erase: bool,
+    /// Why the visitor may not see the payload.
+    refusal: Option<&'static str>,
+    /// The message that this one is a copy of.
+    copy_of: Option<i64>,
+    neighbours: Option<Neighbours>,
+    commands: Vec<Command>,
 }
 
 #[derive(Template)]
@@ -72,6 +72,7 @@ struct MessageLiveTemplate {
     sentence: String,
     /// The message that comes first.
     behind: Option<i64>,
+    timeline: Timeline,
     attempts: Vec<Try>,
     late: Vec<LateRow>,
     audit: Vec<Entry>,
@@ -111,6 +112,8 @@ struct Entry {
     reason: String,
     /// The redrive it was done by.
     redrive: Option<i64>,
+    /// The message that it made of this one.
+    copy: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -118,53 +121,87 @@ pub(super) struct DoneParams {
     done: Option<String>,
 }
 
+/// A request for the page, as far as what it shows depends on it.
+pub(super) struct PageRequest {
+    pub(super) gate: Arc<GateState>,
+    pub(super) headers: HeaderMap,
+    pub(super) shell: Shell,
+}
+
 pub(super) async fn show(
     State(state): State<AppState>,
+    Extension(gate): Extension<Arc<GateState>>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     InPath(id): InPath<MessageId>,
     Params(query): Params<DoneParams>,
 ) -> Result<Response, Problem> {
     let shell = Shell::new(format!("Message {id}"), "/ui/messages", &caller);
-    page(&state, shell.with_done(query.done.as_deref()), id, None).await
+    let request = PageRequest {
+        gate,
+        headers,
+        shell: shell.with_done(query.done.as_deref()),
+    };
+    page(&state, request, id, None).await
 }
 
 /// Shows the payload; the store records the access in the audit.
 pub(super) async fn reveal(
     State(state): State<AppState>,
+    Extension(gate): Extension<Arc<GateState>>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     InPath(id): InPath<MessageId>,
     form: Form,
 ) -> Result<Response, Problem> {
     let by = by(&caller, form.reason())?;
+    let shell = Shell::new(format!("Message {id}"), "/ui/messages", &caller);
+    may_reveal(&gate, &shell)?;
     let message = state.store.reveal(id, &by).await?;
     let message = message.ok_or_else(|| Problem::no_such_message(id))?;
-    let shell = Shell::new(format!("Message {id}"), "/ui/messages", &caller);
-    page(&state, shell, id, Some(pretty(&message.payload))).await
+    let payload = pretty(&message.payload);
+    let request = PageRequest {
+        gate,
+        headers,
+        shell,
+    };
+    page(&state, request, id, Some(payload)).await
+}
+
+/// Rejects a visitor who may not see payloads.
+pub(super) fn may_reveal(gate: &GateState, shell: &Shell) -> Result<(), Problem> {
+    let access = gate.options.dashboard_payloads;
+    match access.refusal(shell.may_operate) {
+        Some(why) => Err(Problem::new(codes::PAYLOAD_HIDDEN, why)),
+        None => Ok(()),
+    }
 }
 
 async fn page(
     state: &AppState,
-    shell: Shell,
+    request: PageRequest,
     id: MessageId,
     payload: Option<String>,
 ) -> Result<Response, Problem> {
+    let PageRequest {
+        gate,
+        headers,
+        shell,
+    } = request;
     let explanation = explained(state, id).await?;
     let live = live_of(state, &explanation, payload.is_some()).await?;
     let kind = explanation.state.kind();
     let profile = state.profile(&explanation.message.queue);
-    let can = Actions {
-        requeue: kind == StateKind::Dead && explanation.erased.is_none(),
-        hold: matches!(kind, StateKind::Ready | StateKind::Waiting),
-        decide: kind == StateKind::Held,
-        discard: matches!(kind, StateKind::Dead | StateKind::Held) && profile.is_none(),
-        cancel: matches!(kind, StateKind::Ready | StateKind::Waiting) && profile.is_none(),
-        erase: kind.is_finished()
-            && explanation.erased.is_none()
-            && profile.is_none_or(|profile| profile.can_erase),
-    };
+    let can = Actions::new(&explanation, profile.as_ref());
     let erased = explanation.erased.map(|erasure| erasure.sentence());
     let message = explanation.message;
     let beside = beside::look(state, &message, explanation.now, payload.is_some()).await?;
+    let copy_of = message.headers.get(RESENT_HEADER);
+    let copy_of = copy_of.and_then(|id| id.as_str()?.parse().ok());
+    let refusal = gate.options.dashboard_payloads.refusal(shell.may_operate);
+    let is_revealed = payload.is_some();
+    let commands = commands::of((&gate.options, &headers), &message, kind, is_revealed);
+    let neighbours = neighbours::look(state, &message).await?;
     let headers = message.headers.iter().map(|(name, value)| {
         let plain = value.as_str().map(str::to_owned);
         (name.clone(), plain.unwrap_or_else(|| value.to_string()))
@@ -186,6 +223,10 @@ async fn page(
         live,
         payload,
         erased,
+        refusal,
+        copy_of,
+        neighbours,
+        commands,
     }))
 }
 
@@ -218,6 +259,7 @@ async fn live_of(
         state: explanation.state.kind(),
         sentence: explanation.sentence(),
         behind,
+        timeline: Timeline::new(explanation, &history),
         attempts: history
             .into_iter()
             .map(|attempt| Try::new(attempt, now, is_revealed))
@@ -269,117 +311,11 @@ impl Entry {
     fn new(entry: AuditEntry, now: Timestamp) -> Self {
         Self {
             redrive: beside::redrive(&entry.action, &entry.reason),
+            copy: beside::copy(&entry.action, &entry.reason),
             at: Moment::new(entry.at, now),
             actor: entry.actor,
             action: entry.action,
             reason: entry.reason,
         }
     }
-}
-
-pub(super) async fn requeue(
-    state: State<AppState>,
-    caller: Extension<Caller>,
-    id: InPath<MessageId>,
-    form: Form,
-) -> Result<Response, Problem> {
-    act(state, caller, id, &form, (Action::Requeue, "requeue")).await
-}
-
-pub(super) async fn hold(
-    state: State<AppState>,
-    caller: Extension<Caller>,
-    id: InPath<MessageId>,
-    form: Form,
-) -> Result<Response, Problem> {
-    act(state, caller, id, &form, (Action::Hold, "hold")).await
-}
-
-pub(super) async fn unhold(
-    state: State<AppState>,
-    caller: Extension<Caller>,
-    id: InPath<MessageId>,
-    form: Form,
-) -> Result<Response, Problem> {
-    act(state, caller, id, &form, (Action::Unhold, "unhold")).await
-}
-
-pub(super) async fn discard(
-    state: State<AppState>,
-    caller: Extension<Caller>,
-    id: InPath<MessageId>,
-    form: Form,
-) -> Result<Response, Problem> {
-    act(state, caller, id, &form, (Action::Discard, "discard")).await
-}
-
-pub(super) async fn cancel(
-    state: State<AppState>,
-    caller: Extension<Caller>,
-    id: InPath<MessageId>,
-    form: Form,
-) -> Result<Response, Problem> {
-    act(state, caller, id, &form, (Action::Cancel, "cancel")).await
-}
-
-/// Erases the content as the API does.
-pub(super) async fn erase(
-    State(state): State<AppState>,
-    Extension(caller): Extension<Caller>,
-    InPath(id): InPath<MessageId>,
-    form: Form,
-) -> Result<Response, Problem> {
-    erase_one(&state, id, &by(&caller, form.reason())?).await?;
-    Ok(see_other(&format!("/ui/messages/{id}?done=erase")))
-}
-
-pub(super) async fn resolve(
-    state: State<AppState>,
-    caller: Extension<Caller>,
-    id: InPath<MessageId>,
-    form: Form,
-) -> Result<Response, Problem> {
-    let resolution = match form.get("outcome") {
-        Some("delivered") => Resolution::Delivered {
-            result: found(&state, &form)?,
-        },
-        Some("dead") => Resolution::Dead,
-        Some("unknown") => Resolution::Unknown,
-        other => {
-            let (value, why) = (
-                other.unwrap_or_default(),
-                "must be delivered, dead or unknown",
-            );
-            return Err(Problem::out_of_bounds(
-                "outcome",
-                consign_kernel::quoted(value),
-                why,
-            ));
-        }
-    };
-    let action = (Action::Resolve(resolution), "resolve");
-    act(state, caller, id, &form, action).await
-}
-
-/// The form's fields of an app; the store rejects what is missing.
-fn found(state: &AppState, form: &Form) -> Result<Option<String>, Problem> {
-    for extension in state.extensions.iter() {
-        let found = extension.resolution(form)?;
-        if found.is_some() {
-            return Ok(found);
-        }
-    }
-    Ok(None)
-}
-
-/// Performs the action as the API does, and shows the result.
-async fn act(
-    State(state): State<AppState>,
-    Extension(caller): Extension<Caller>,
-    InPath(id): InPath<MessageId>,
-    form: &Form,
-    (action, word): (Action, &str),
-) -> Result<Response, Problem> {
-    let Json(moved) = action.one(&state, &caller, id, form.reason()).await?;
-    Ok(see_other(&format!("/ui/messages/{}?done={word}", moved.id)))
 }

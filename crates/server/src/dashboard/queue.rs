@@ -3,16 +3,18 @@
 use askama::Template;
 use axum::{Extension, extract::State, response::Response};
 use consign_kernel::{Error, PAGE_ENTRIES_MAX, QueueName, StateKind, nearest};
-use serde::Deserialize;
 
 use super::{
-    form::{Form, encoded},
-    list::{MessageSlice, Query},
+    bulk::Bulk,
+    form::Form,
+    list::MessageSlice,
     live::Topic,
+    policy_words::{Rule, rules},
+    query::{Choices, Query, QueryFields, form},
     queues::{Alert, QueueRow, Queues},
     rates::{QueueRates, Rates, Window},
     shell::{Shell, rendered, see_other, text},
-    words::count,
+    words::{Moment, count},
 };
 use crate::{
     extract::{InPath, MaybeJson, Params},
@@ -30,11 +32,10 @@ struct QueuePage {
     /// Absent where the list is the result of a search.
     topic: Option<String>,
     name: String,
-    q: String,
-    /// The place that is looked at; a search stays in it.
-    state: Option<StateKind>,
-    is_paused: bool,
-    policy: Vec<(String, String)>,
+    filter: String,
+    bulk: Bulk,
+    paused: Option<Moment>,
+    policy: Vec<Rule>,
     live: String,
 }
 
@@ -57,44 +58,36 @@ struct Tab {
     is_current: bool,
 }
 
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct QueueQuery {
-    state: Option<String>,
-    q: Option<String>,
-    before: Option<i64>,
-    done: Option<String>,
-}
-
 pub(super) async fn show(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
     InPath(name): InPath<QueueName>,
-    Params(query): Params<QueueQuery>,
+    Params(fields): Params<QueryFields>,
 ) -> Result<Response, Problem> {
     let queue = state.store.queue(&name).await?;
     let Some(queue) = queue else {
         return Err(unknown(&state, &name).await?);
     };
-    let wanted = Query::new(
-        Some(name.clone()),
-        query.state.as_deref(),
-        query.q,
-        query.before,
-    )?;
-    let policy = serde_json::to_value(&queue.policy).expect("invariant: policies serialise");
-    let fields = policy.as_object().into_iter().flatten();
-    let policy = fields.map(|(name, value)| (name.clone(), value.to_string()));
-    let shell = Shell::new(format!("Queue {name}"), "", &caller).with_done(query.done.as_deref());
+    let now = (state.clock)();
+    let query = Query {
+        queue: Some(name.clone()),
+        ..fields.read(now)?
+    };
+    let path = format!("/ui/queues/{name}");
+    let shell = Shell::new(format!("Queue {name}"), "/ui/queues", &caller);
+    let topic = Topic::Queue(name.clone(), query.state).to_string();
+    let choices = Choices {
+        queue: false,
+        state: false,
+    };
     Ok(rendered(&QueuePage {
-        shell,
-        topic: wanted
-            .is_newest()
-            .then(|| Topic::Queue(name.clone(), wanted.state).to_string()),
-        q: wanted.q.clone().unwrap_or_default(),
-        state: wanted.state,
-        is_paused: queue.paused_at.is_some(),
-        policy: policy.collect(),
-        live: live(&state, &name, &wanted).await?,
+        shell: shell.with_done(fields.done.as_deref()),
+        topic: query.is_newest().then_some(topic),
+        filter: form(&state, &query, (&path, "In this queue"), choices).await?,
+        bulk: Bulk::new(&query, &path, query.filter().wanted_state()),
+        paused: queue.paused_at.map(|at| Moment::new(at, now)),
+        policy: rules(&queue.policy),
+        live: live(&state, &name, &query).await?,
         name: name.to_string(),
     }))
 }
@@ -128,20 +121,23 @@ pub(super) async fn live(
         // There may be billions.
         StateKind::Delivered | StateKind::Discarded => None,
     };
-    let q = wanted.q.as_deref().map(encoded);
-    let q = |sign: char| q.as_ref().map_or(String::new(), |q| format!("{sign}q={q}"));
-    let all = Tab {
-        word: "all",
-        count: None,
-        path: format!("/ui/queues/{name}{}", q('?')),
-        is_current: wanted.state.is_none(),
+    let path = format!("/ui/queues/{name}");
+    let tab = |word, kind: Option<StateKind>| {
+        let query = Query {
+            state: kind,
+            before: None,
+            ..wanted.clone()
+        };
+        Tab {
+            word,
+            count: kind.and_then(number).map(count),
+            path: query.link(&path),
+            is_current: wanted.state == kind,
+        }
     };
-    let tabs = StateKind::ALL.into_iter().map(|kind| Tab {
-        word: kind.as_str(),
-        count: number(kind).map(count),
-        path: format!("/ui/queues/{name}?state={kind}{}", q('&')),
-        is_current: wanted.state == Some(kind),
-    });
+    let states = StateKind::ALL.into_iter();
+    let states = states.map(|kind| tab(kind.as_str(), Some(kind)));
+    let tabs = std::iter::once(tab("all", None)).chain(states);
     let mut rates = Vec::new();
     for (words, window) in [("Last hour", Window::Hour), ("Last day", Window::Day)] {
         let looked = Rates::look(state, Some(name), window).await?;
@@ -152,8 +148,8 @@ pub(super) async fn live(
         alerts: queues.alerts_of(queue, counts),
         row: queues.row(queue, counts),
         rates,
-        tabs: std::iter::once(all).chain(tabs).collect(),
-        found: wanted.find(state, &format!("/ui/queues/{name}")).await?,
+        tabs: tabs.collect(),
+        found: wanted.find(state, &path).await?,
     })
 }
 

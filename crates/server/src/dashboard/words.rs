@@ -4,7 +4,7 @@ use std::fmt;
 
 use askama::filters::HtmlSafe;
 use consign_kernel::Payload;
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use serde_json::Value;
 
 /// A number with its thousands apart.
@@ -68,11 +68,12 @@ pub(super) fn took(from: Timestamp, to: Timestamp) -> String {
     }
 }
 
-/// A relative time, with the exact one in a tooltip.
+/// A time, relative and absolute. The script writes the absolute one in the viewer's time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
     at: Timestamp,
     span_text: String,
+    at_text: String,
 }
 
 impl Moment {
@@ -84,16 +85,38 @@ impl Moment {
             ..=-1 => format!("in {}", span(since)),
             0 => "now".to_owned(),
         };
-        Self { at, span_text }
+        Self {
+            at,
+            span_text,
+            at_text: clock(at, now),
+        }
     }
+}
+
+/// A time in UTC, as short as it is clear at `now`. `localise` in `dashboard.js` does the same.
+fn clock(at: Timestamp, now: Timestamp) -> String {
+    let (at, now) = (at.to_zoned(TimeZone::UTC), now.to_zoned(TimeZone::UTC));
+    let format = if at.date() == now.date() {
+        "%H:%M:%S UTC"
+    } else if at.year() == now.year() {
+        "%-d %b %H:%M UTC"
+    } else {
+        "%-d %b %Y %H:%M UTC"
+    };
+    at.strftime(format).to_string()
 }
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, span_text } = self;
+        let Self {
+            at,
+            span_text,
+            at_text,
+        } = self;
         write!(
             f,
-            "<time datetime=\"{at}\" title=\"{at:.3}\">{span_text}</time>"
+            "<time datetime=\"{at}\" title=\"{at:.3}\"><span>{span_text}</span> \
+             <span class=\"at\">{at_text}</span></time>"
         )
     }
 }
@@ -189,6 +212,9 @@ mod tests {
         assert!(at(995).contains(">5 s ago<"), "{}", at(995));
         assert!(at(1_060).contains(">in 1 min<"), "{}", at(1_060));
         assert!(at(1_000).contains(">now<"));
+        assert!(at(995).contains(">00:16:35 UTC<"), "{}", at(995));
+        assert!(at(90_000).contains(">2 Jan 01:00 UTC<"), "{}", at(90_000));
+        assert!(at(-1).contains(">31 Dec 1969 23:59 UTC<"), "{}", at(-1));
         assert!(
             at(995).contains("datetime=\"1970-01-01T00:16:35Z\""),
             "{}",

@@ -99,6 +99,8 @@ codes! {
         "the app of the queue needs the content until something unfinished ends" "see the app's page: a payment is compared with the rail's records first"
     APP_QUEUE "app_queue" CONFLICT
         "the queue belongs to an app that has no such operation, or is off here" "enable the app, or use its own commands; its page names them, and what removes its content"
+    PAYLOAD_HIDDEN "payload_hidden" FORBIDDEN
+        "the dashboard does not show payloads to this visitor" "log in with the scope operator, or change server.dashboard_payloads"
     REASON_REQUIRED "reason_required" BAD_REQUEST
         "an operator's action needs a reason" "add `reason`: the audit log records it"
 

@@ -228,7 +228,7 @@ impl Action {
         answer(moved.expect("invariant: one message, one answer"))
     }
 
-    async fn many(
+    pub(crate) async fn many(
         self,
         state: &AppState,
         caller: &Caller,

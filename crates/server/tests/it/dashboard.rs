@@ -13,11 +13,15 @@ use crate::bench::{
 mod actions;
 mod audit_logs;
 mod beside;
+mod bulk;
+mod filters;
 mod hostile;
 mod live;
 mod login;
+mod message;
 mod pages;
 mod redrives;
+mod schedules;
 mod sessions;
 
 /// Runs each of these on both databases: their queries differ.

@@ -269,7 +269,7 @@ async fn its_part_of_the_dashboard_is_shown() {
     let mut browser = Browser::default();
     let overview = fixture.get(&mut browser, "/").await;
     overview
-        .says(200, "<a href=\"/ui/parcels\">Parcels</a>")
+        .says(200, "</svg>Parcels</a>")
         .says(200, "1 parcels kept back")
         .says(200, "<dt>kept back</dt><dd>1</dd>");
     let page = fixture

@@ -36,6 +36,7 @@ fn pages(messages: u32) -> Vec<(String, String)> {
     let mut pages = vec![
         plain("overview", "/"),
         plain("overview, last day", "/?window=day"),
+        plain("queues", "/ui/queues"),
         plain("queue", "/ui/queues/mail"),
         plain("queue with little in it", "/ui/queues/quiet"),
         plain(
@@ -54,6 +55,13 @@ fn pages(messages: u32) -> Vec<(String, String)> {
         search("key", format!("key-{old}")),
         search("correlation id", format!("case-{}", old / 16)),
         search("code", "code_2".to_owned()),
+        search("beginning of the key", format!("key-{}", old / 100)),
+        plain("messages of a group", "/ui/queues/steps?group=group-1"),
+        plain("messages of an hour", "/ui/messages?since=2h&until=1h"),
+        plain(
+            "dead, of an hour",
+            "/ui/dead?queue=billing&since=2h&until=1h",
+        ),
         search("what is not there", "nothing".to_owned()),
         plain(
             "search among the delivered",
@@ -65,7 +73,8 @@ fn pages(messages: u32) -> Vec<(String, String)> {
         ),
         ("message, dead".to_owned(), format!("/ui/messages/{dead}")),
         ("message, ready".to_owned(), format!("/ui/messages/{ready}")),
-        plain("leases", "/ui/leases"),
+        plain("schedules", "/ui/schedules"),
+        plain("processes", "/ui/processes"),
         plain("dead", "/ui/dead"),
         plain("dead, filtered", "/ui/dead?queue=billing&code=code_2"),
         plain(

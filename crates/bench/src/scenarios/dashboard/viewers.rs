@@ -29,7 +29,7 @@ pub(super) async fn measure(
         ),
         _ => [
             "dead",
-            "leases",
+            "processes",
             "overview:day",
             "queue:steps",
             "queue:billing",

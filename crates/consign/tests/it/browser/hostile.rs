@@ -84,7 +84,7 @@ async fn html_and_script_in_every_field_is_text() {
         browser.sees("main", SEEN).await;
         fixture.is_harmless().await;
     }
-    for path in ["/", "/ui/leases", &path] {
+    for path in ["/", "/ui/processes", &path] {
         fixture.go(path).await;
         fixture.is_harmless().await;
     }

@@ -22,7 +22,7 @@ impl BrowserFixture {
     }
 
     /// Presses a key until the focus is there, which can be seen at every step.
-    async fn walk(&self, key: &str, css: &str) {
+    pub(super) async fn walk(&self, key: &str, css: &str) {
         for _ in 0..STEPS_MAX {
             self.browser.press(key).await;
             let outline = "return getComputedStyle(document.activeElement).outlineStyle";

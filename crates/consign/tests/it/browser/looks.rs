@@ -7,16 +7,26 @@ use serde_json::{Value, json};
 use super::{BrowserFixture, TestDatabaseConfig};
 use crate::support::{queue, work};
 
-const PAGES: [&str; 17] = [
+const PAGES: [&str; 27] = [
     "/",
     "/?window=24h",
+    "/ui/queues",
     "/ui/queues/mail",
     "/ui/queues/mail?state=dead",
+    "/ui/queues/mail?group=none&since=7d",
+    "/ui/bulk?action=requeue&id=1&id=2&id=99",
+    "/ui/bulk?action=hold",
+    "/ui/messages/1/resend",
+    "/ui/schedules",
+    "/ui/schedules/daily",
+    "/ui/dead?q=kkk&since=1d",
+    "/ui/dead?queue=mail&code=nothing",
+    "/ui/messages?state=dead&group=none",
     "/ui/queues/payments",
     "/ui/messages",
     "/ui/messages/1",
     "/ui/messages/2",
-    "/ui/leases",
+    "/ui/processes",
     "/ui/history",
     "/ui/dead",
     "/ui/dead/preview?queue=mail",
@@ -48,6 +58,9 @@ async fn filled() -> BrowserFixture {
     let owner = "o".repeat(100);
     let claim = json!({"queue": "mail", "owner": owner, "limit": 1});
     fixture.post("/v1/claims", claim).await;
+    let add = "schedules add daily --queue mail --payload 1 --reason x --cron";
+    let add = add.split(' ').chain(["0 8 * * *"]);
+    fixture.consign.run(add).expect(0);
     // One that finds nothing leaves the dead one where it is.
     let redrive = json!({"code": "another", "reason": "x"});
     fixture.post("/v1/redrives", redrive).await;
@@ -104,7 +117,7 @@ async fn no_page_complains_and_the_theme_is_kept() {
         seen.push(now);
     }
     assert_ne!(seen[0][1], seen[1][1], "dark is not light");
-    fixture.go("/ui/leases").await;
+    fixture.go("/ui/processes").await;
     assert_eq!(browser.script(look, json!([])).await, seen[1], "kept");
     fixture.is_quiet().await;
     fixture.service.stop().await;

@@ -255,7 +255,7 @@ pub async fn start(reader: &dyn AuditLogReader) -> Result<Option<i64>, Problem> 
 }
 
 /// A time as typed, in UTC unless it names an offset.
-fn time(field: &str, text: &str) -> Result<Option<Timestamp>, Problem> {
+pub(in crate::dashboard) fn time(field: &str, text: &str) -> Result<Option<Timestamp>, Problem> {
     let text = text.trim();
     if text.is_empty() {
         return Ok(None);

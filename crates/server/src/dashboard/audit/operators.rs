@@ -54,6 +54,7 @@ impl AuditLog for OperatorLog {
                 "discard",
                 "cancel",
                 "reveal",
+                "resend",
                 "pause",
                 "resume",
                 "queue",

@@ -31,7 +31,7 @@ async fn who_may_only_look_sees_no_buttons_and_is_refused(bench: Bench) {
         "/ui/dead",
         "/ui/audit",
         "/",
-        "/ui/leases",
+        "/ui/processes",
         "/ui/history",
     ] {
         let page = fixture.get(&mut anton, path).await;

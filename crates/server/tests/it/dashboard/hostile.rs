@@ -84,7 +84,7 @@ async fn html_in_every_field_is_text(bench: Bench) {
         format!("/ui/messages/{id}"),
         format!("/ui/messages/{other}"),
         format!("/ui/messages/{held}"),
-        "/ui/leases".to_owned(),
+        "/ui/processes".to_owned(),
         "/ui/history".to_owned(),
         "/ui/dead".to_owned(),
         "/ui/redrives/1".to_owned(),

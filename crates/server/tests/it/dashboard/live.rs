@@ -95,7 +95,7 @@ async fn what_is_not_there_is_not_watched() {
     }
     let asked = (store.calls("explain"), store.calls("queues"));
     // The viewer of an existing page gets several updates; meanwhile the others get none.
-    let mut viewer = Viewer::look(&fixture, &browser, "leases").await;
+    let mut viewer = Viewer::look(&fixture, &browser, "processes").await;
     viewer.until("event: live").await;
     let looks = store.calls("leases");
     eventually("two more looks", PATIENCE, async || {
@@ -147,7 +147,7 @@ async fn a_look_that_hangs_or_panics_is_not_for_ever() {
     let store = FaultyStore::new(bench.store.clone());
     let fixture = DashboardFixture::open(bench.with_store(store.clone())).await;
     let browser = Browser::default();
-    let mut viewer = Viewer::look(&fixture, &browser, "leases").await;
+    let mut viewer = Viewer::look(&fixture, &browser, "processes").await;
     viewer.until("event: live").await;
     store.inject("leases", Fault::Waits(Arc::new(Semaphore::new(0))));
     viewer.until("event: stale").await;
@@ -159,7 +159,7 @@ async fn a_look_that_hangs_or_panics_is_not_for_ever() {
     viewer.until_end().await;
     store.mend();
     let looks = store.calls("leases");
-    let mut again = Viewer::look(&fixture, &browser, "leases").await;
+    let mut again = Viewer::look(&fixture, &browser, "processes").await;
     again.until("event: live").await;
     eventually("it is looked again", PATIENCE, async || {
         store.calls("leases") >= looks + 3
@@ -176,18 +176,18 @@ async fn one_session_cannot_take_all_live_views() {
     );
     let mut views = Vec::new();
     for _ in 0..64 {
-        let view = Viewer::look(&fixture, &olga, "leases").await;
+        let view = Viewer::look(&fixture, &olga, "processes").await;
         assert_eq!(view.status(), "200", "{}", view.seen);
         views.push(view);
     }
-    let refused = Viewer::look(&fixture, &olga, "leases").await;
+    let refused = Viewer::look(&fixture, &olga, "processes").await;
     assert_eq!(refused.status(), "503", "{}", refused.seen);
-    let other = Viewer::look(&fixture, &anton, "leases").await;
+    let other = Viewer::look(&fixture, &anton, "processes").await;
     assert_eq!(other.status(), "200", "{}", other.seen);
     // A viewer that leaves frees its slot.
     views.pop();
     eventually("a place", PATIENCE, async || {
-        Viewer::look(&fixture, &olga, "leases").await.status() == "200"
+        Viewer::look(&fixture, &olga, "processes").await.status() == "200"
     })
     .await;
 }

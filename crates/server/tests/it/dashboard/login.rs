@@ -334,7 +334,7 @@ async fn every_answer_has_security_headers(bench: Bench) {
         &message,
         "/ui/messages/999999",
         "/ui/messages/nonsense",
-        "/ui/leases",
+        "/ui/processes",
         "/ui/history",
         "/ui/dead",
         "/ui/dead/preview",

@@ -187,13 +187,13 @@ async fn leases_show_who_holds_what_until_when(bench: Bench) {
     let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
     fixture.bench.advance(3);
-    let page = fixture.get(&mut browser, "/ui/leases").await;
+    let page = fixture.get(&mut browser, "/ui/processes").await;
     page.says(200, "w1")
         .says(200, &format!("href=\"/ui/messages/{id}\""))
         .says(200, "value=\"80\"");
     fixture.bench.advance(60);
     fixture
-        .get(&mut browser, "/ui/leases")
+        .get(&mut browser, "/ui/processes")
         .await
         .says(200, ">ended<");
 }
@@ -380,11 +380,11 @@ async fn what_was_done_lately_is_drawn(bench: Bench) {
         .says(200, "10.0 %")
         .says(200, "10 ms")
         .says(200, "class=\"failed\"");
-    let workers = fixture.get(&mut browser, "/ui/leases").await;
+    let workers = fixture.get(&mut browser, "/ui/processes").await;
     workers.says(200, "1.2.3").says(200, ">w1<");
     fixture.bench.advance(600);
     fixture
-        .get(&mut browser, "/ui/leases")
+        .get(&mut browser, "/ui/processes")
         .await
         .says(200, ">no heartbeat<");
 }

@@ -219,7 +219,7 @@ async fn no_page_with_a_form_is_loaded_again_by_itself(bench: Bench) {
     let run = run.header("location").to_owned();
     for (path, reloads) in [
         ("/", true),
-        ("/ui/leases", true),
+        ("/ui/processes", true),
         ("/ui/history", false),
         ("/ui/queues/mail", false),
         ("/ui/messages", false),

@@ -1,4 +1,4 @@
-//! The page of workers and leases.
+//! The page of processes and leases.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     live::Topic,
-    shell::{Shell, rendered, text},
+    shell::{Shell, rendered, see_other, text},
     words::{Moment, count, span},
 };
 use crate::{gate::access::Caller, problem::Problem, state::AppState};
@@ -21,16 +21,21 @@ const SILENT: SignedDuration = SignedDuration::from_mins(2);
 const NAMED: usize = 5;
 
 #[derive(Template)]
-#[template(path = "leases.html")]
-struct Leases {
+#[template(path = "processes.html")]
+struct ProcessesPage {
     shell: Shell,
     topic: String,
     live: String,
 }
 
 #[derive(Template)]
-#[template(path = "leases_live.html")]
-struct LeasesLiveTemplate {
+#[template(path = "processes_live.html")]
+struct ProcessesLiveTemplate {
+    /// Those with a heartbeat, and those that may be gone.
+    seen: usize,
+    silent: usize,
+    /// Messages in leases.
+    leased: usize,
     workers: Vec<Worker>,
     leases: Vec<LeaseRow>,
     is_cut: bool,
@@ -71,11 +76,16 @@ pub(super) async fn show(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    Ok(rendered(&Leases {
-        shell: Shell::new("Leases", "/ui/leases", &caller),
-        topic: Topic::Leases.to_string(),
+    Ok(rendered(&ProcessesPage {
+        shell: Shell::new("Processes", "/ui/processes", &caller),
+        topic: Topic::Processes.to_string(),
         live: live(&state).await?,
     }))
+}
+
+/// The address that the page had before.
+pub(super) async fn former() -> Response {
+    see_other("/ui/processes")
 }
 
 /// The part that is kept up to date.
@@ -104,8 +114,14 @@ pub(super) async fn live(state: &AppState) -> Result<String, Problem> {
         name,
         ..worker
     });
-    text(&LeasesLiveTemplate {
-        workers: workers.collect(),
+    let workers: Vec<Worker> = workers.collect();
+    let silent = workers.iter().filter(|worker| worker.is_silent).count();
+    let leased = leases.iter().map(|lease| lease.ids.len()).sum();
+    text(&ProcessesLiveTemplate {
+        seen: workers.len() - silent,
+        silent,
+        leased,
+        workers,
         is_cut: leases.len() == ROWS as usize,
         leases: leases
             .into_iter()
