@@ -15,6 +15,7 @@ mod hostile;
 mod keyboard;
 mod login;
 mod looks;
+mod outage;
 mod redrive;
 mod unscripted;
 

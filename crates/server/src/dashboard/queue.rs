@@ -2,15 +2,17 @@
 
 use askama::Template;
 use axum::{Extension, extract::State, response::Response};
-use consign_kernel::{Error, PAGE_ENTRIES_MAX, QueueName, StateKind, nearest};
+use consign_kernel::{Error, PAGE_ENTRIES_MAX, QueueName, Situation, StateKind, nearest};
 use serde::Deserialize;
 
 use super::{
+    charts::Charts,
     form::{Form, encoded},
     list::{MessageSlice, Query},
     live::Topic,
-    queues::{Alert, QueueRow, Queues},
-    rates::{QueueRates, Rates, Window},
+    problems::ProblemRow,
+    queues::{QueueRow, Queues},
+    rates::{Rates, Window},
     shell::{Shell, rendered, see_other, text},
     words::count,
 };
@@ -18,7 +20,7 @@ use crate::{
     extract::{InPath, MaybeJson, Params},
     gate::access::Caller,
     problem::Problem,
-    routes::queues as api,
+    routes::{problems as api_problems, queues as api},
     state::AppState,
     wire::operate::ReasonBody,
 };
@@ -42,9 +44,9 @@ struct QueuePage {
 #[template(path = "queue_live.html")]
 struct QueueLiveTemplate {
     name: String,
-    alerts: Vec<Alert>,
+    problems: Vec<ProblemRow>,
     row: QueueRow,
-    rates: Vec<(&'static str, QueueRates)>,
+    charts: String,
     tabs: Vec<Tab>,
     found: MessageSlice,
 }
@@ -63,6 +65,7 @@ pub(super) struct QueueQuery {
     q: Option<String>,
     before: Option<i64>,
     done: Option<String>,
+    window: Option<String>,
 }
 
 pub(super) async fn show(
@@ -81,6 +84,7 @@ pub(super) async fn show(
         query.q,
         query.before,
     )?;
+    let window = Window::read(query.window.as_deref());
     let policy = serde_json::to_value(&queue.policy).expect("invariant: policies serialise");
     let fields = policy.as_object().into_iter().flatten();
     let policy = fields.map(|(name, value)| (name.clone(), value.to_string()));
@@ -89,12 +93,12 @@ pub(super) async fn show(
         shell,
         topic: wanted
             .is_newest()
-            .then(|| Topic::Queue(name.clone(), wanted.state).to_string()),
+            .then(|| Topic::Queue(name.clone(), wanted.state, window).to_string()),
         q: wanted.q.clone().unwrap_or_default(),
         state: wanted.state,
         is_paused: queue.paused_at.is_some(),
         policy: policy.collect(),
-        live: live(&state, &name, &wanted).await?,
+        live: live(&state, &name, &wanted, window).await?,
         name: name.to_string(),
     }))
 }
@@ -113,6 +117,7 @@ pub(super) async fn live(
     state: &AppState,
     name: &QueueName,
     wanted: &Query,
+    window: Window,
 ) -> Result<String, Problem> {
     let Some(counted) = state.store.queue_counts(name).await? else {
         return Err(unknown(state, name).await?);
@@ -142,16 +147,18 @@ pub(super) async fn live(
         path: format!("/ui/queues/{name}?state={kind}{}", q('&')),
         is_current: wanted.state == Some(kind),
     });
-    let mut rates = Vec::new();
-    for (words, window) in [("Last hour", Window::Hour), ("Last day", Window::Day)] {
-        let looked = Rates::look(state, Some(name), window).await?;
-        rates.push((words, looked.of(name)));
-    }
+    let rates = Rates::look(state, Some(name), window).await?;
+    let page = format!("/ui/queues/{name}");
+    let charts = Charts::new(format!("queue {name}"), &page, window, &rates.points(name));
+    let store = state.store.as_ref();
+    let situation = Situation::read(store, queues.queues.clone(), Some(name)).await?;
+    let open = api_problems::open(state, &situation);
+    let open = open.iter().filter(|it| it.queue.as_ref() == Some(name));
     text(&QueueLiveTemplate {
         name: name.to_string(),
-        alerts: queues.alerts_of(queue, counts),
+        problems: open.map(|it| ProblemRow::new(it, queues.now)).collect(),
         row: queues.row(queue, counts),
-        rates,
+        charts: text(&charts)?,
         tabs: std::iter::once(all).chain(tabs).collect(),
         found: wanted.find(state, &format!("/ui/queues/{name}")).await?,
     })

@@ -17,6 +17,7 @@ mod hostile;
 mod live;
 mod login;
 mod pages;
+mod problems;
 mod redrives;
 mod sessions;
 
