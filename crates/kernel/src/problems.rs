@@ -2,6 +2,7 @@
 //!
 //! Pure: [`Situation`] in, problems out. A problem has no row: it is over when its cause is.
 
+mod attention;
 mod backlog;
 mod deaths;
 mod rest;
@@ -13,12 +14,12 @@ use std::{fmt, time::Duration};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+pub use attention::{
+    Acknowledgement, Attention, BlockedGroups, OverdueSchedule, ProblemMark, StuckAlert,
+};
+
 use crate::{
-    AlertReason, By, Counts, DeadCause, Filter, Process, Queue, QueueMinutes, QueueName,
-    ScheduleName, Store,
-    error::{Error, Result},
-    limits::validate_name,
-    plan::later,
+    Counts, DeadCause, Filter, Process, Queue, QueueMinutes, QueueName, Store, error::Result,
 };
 
 /// The longest key of a problem.
@@ -225,7 +226,7 @@ impl OpenProblem {
         }
     }
 
-    /// The same with more in its key: what tells it from others of the queue.
+    /// The same with more in its key: what distinguishes it from others of the queue.
     fn about(mut self, part: &str) -> Self {
         self.key.push(':');
         self.key.push_str(&part.replace(char::is_control, "?"));
@@ -243,118 +244,6 @@ impl OpenProblem {
             && self.severity <= acknowledgement.severity
             && !began_later
     }
-}
-
-/// A problem to acknowledge, as it was seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProblemMark {
-    /// Its key.
-    pub problem: String,
-    /// How bad it was.
-    pub severity: Severity,
-    /// The queue it is about, for the audit.
-    pub queue: Option<QueueName>,
-    /// For how long.
-    pub lasts: Duration,
-}
-
-impl ProblemMark {
-    /// Rejects what no store can keep.
-    pub fn validate(&self) -> Result<()> {
-        validate_name("problem", &self.problem, PROBLEM_KEY_BYTES_MAX)?;
-        if self.lasts.is_zero() || self.lasts > ACKNOWLEDGED_MAX {
-            let given = format!("{} ms", self.lasts.as_millis());
-            return Err(Error::out_of_bounds(
-                "for",
-                given,
-                "must be from 1 ms to 30 days",
-            ));
-        }
-        Ok(())
-    }
-
-    /// The acknowledgement of it by an operator.
-    pub fn at(&self, now: Timestamp, by: &By) -> Acknowledgement {
-        Acknowledgement {
-            problem: self.problem.clone(),
-            severity: self.severity,
-            at: now,
-            until: later(now, self.lasts),
-            actor: by.actor.clone(),
-            reason: by.reason.clone(),
-        }
-    }
-}
-
-/// That an operator knows a problem.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Acknowledgement {
-    /// The key of the problem.
-    pub problem: String,
-    /// How bad it was: a worse one is not acknowledged.
-    pub severity: Severity,
-    /// When.
-    pub at: Timestamp,
-    /// Until when it holds.
-    pub until: Timestamp,
-    /// Who.
-    pub actor: String,
-    /// Why.
-    pub reason: String,
-}
-
-/// Groups of an ordered queue behind a dead message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlockedGroups {
-    /// The queue.
-    pub queue: QueueName,
-    /// How many.
-    pub groups: u64,
-    /// Since when the first of them waits.
-    pub since: Timestamp,
-}
-
-/// Alerts that the queue they are for did not take.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StuckAlert {
-    /// The queue they are about.
-    pub queue: QueueName,
-    /// What they are about.
-    pub reason: AlertReason,
-    /// The code, empty without one.
-    pub code: String,
-    /// Events that are pending.
-    pub pending: u64,
-    /// Since when.
-    pub since: Timestamp,
-    /// Why.
-    pub failure: String,
-}
-
-/// A schedule whose tick was due and is not taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OverdueSchedule {
-    /// Its name.
-    pub name: ScheduleName,
-    /// Where its messages go.
-    pub queue: QueueName,
-    /// When the tick was due.
-    pub due_at: Timestamp,
-}
-
-/// What needs an operator and shows in no count, and what operators acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attention {
-    /// The database's clock.
-    pub now: Timestamp,
-    /// Queues with blocked groups, by name.
-    pub blocked: Vec<BlockedGroups>,
-    /// By queue, reason and code.
-    pub alerts: Vec<StuckAlert>,
-    /// The most overdue first.
-    pub overdue: Vec<OverdueSchedule>,
-    /// Those that have not ended, by problem.
-    pub acknowledgements: Vec<Acknowledgement>,
 }
 
 /// Everything that problems are computed from, at one moment.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{OpenProblem, ProblemKind, Severity, Situation, Trend, many, seconds, span};
-use crate::{BreakerState, Counts, OutcomeCounts, Queue, QueueMinutes, QueueName};
+use crate::{BreakerState, Counts, OutcomeCounts, Process, Queue, QueueMinutes, QueueName};
 
 /// A queue whose oldest due message is younger is worked as it should be.
 const LATE: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ impl Situation {
         problems
     }
 
-    /// A breaker that keeps messages back. In part only, if other processes deliver.
+    /// A breaker that keeps messages back. In part only, if another process works the queue without one.
     fn breaker(&self, queue: &Queue, counts: &Counts) -> Option<OpenProblem> {
         let of_queue = |open: &&crate::ProcessBreaker| open.queue == queue.name;
         let mut open: Vec<_> = (self.live())
@@ -64,9 +64,12 @@ impl Situation {
             "the breaker of {destination} is {state}; {} behind it",
             many(count, "message")
         );
-        let severity = match self.done_in(&queue.name, COMPARED).delivered {
-            0 => Severity::Critical,
-            _ => Severity::High,
+        let is_open = |process: &Process| process.breakers.iter().any(|it| of_queue(&it));
+        let mut works = self.live().filter(|it| it.queues.contains(&queue.name));
+        let severity = if works.all(is_open) {
+            Severity::Critical
+        } else {
+            Severity::High
         };
         Some(OpenProblem {
             count,

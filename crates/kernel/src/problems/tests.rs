@@ -3,7 +3,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
-use crate::{Backlog, BreakerState, MessageId, OutcomeCounts, ProcessBreaker, QueuePolicy};
+use crate::{
+    AlertReason, Backlog, BreakerState, MessageId, OutcomeCounts, ProcessBreaker, QueuePolicy,
+};
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_700_000_000).unwrap()
@@ -144,7 +146,7 @@ fn an_open_breaker_is_a_problem_where_messages_wait() {
         "the breaker of https://partner.example is half-open, one message at a time is tried; \
          35 messages behind it"
     );
-    situation.minutes = vec![minute(60, 7, 0, 0)];
+    situation.processes.push(process("w2", 3));
     assert_eq!(
         only(&situation).severity,
         Severity::High,
@@ -177,7 +179,7 @@ fn nothing_delivered_is_critical_and_has_its_cause() {
 }
 
 #[test]
-fn a_growing_backlog_is_told_from_an_old_one() {
+fn a_growing_backlog_and_an_old_one_differ() {
     let minutes = vec![minute(30, 50, 0, 900), minute(630, 50, 0, 500)];
     let problem = only(&with(due(1_000, 200), minutes.clone()));
     assert_eq!(
