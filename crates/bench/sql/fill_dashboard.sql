@@ -36,5 +36,12 @@ BEGIN
     INSERT INTO consign.audit (at, actor, action, queue, message_id, reason)
         SELECT at, 'operator', CASE WHEN id % 3 = 0 THEN 'hold' ELSE 'requeue' END, queue, id, 'by hand'
             FROM fill WHERE id % 50 = 1 ORDER BY id;
+    -- Statistics of a day by minute and of a week by hour.
+    INSERT INTO consign.queue_stats (span, minute, queue, process, delivered, retried, dead, took_ms, ms50, ms250, due, oldest_ms)
+        SELECT s.span, date_trunc(s.unit, now(), 'UTC') - n * make_interval(mins => s.span), q.queue, '', 300 * s.span, 9 * s.span,
+               s.span, 15000 * s.span, 300 * s.span, 10 * s.span, 40, 900
+            FROM (VALUES (1, 'minute', 1440), (60, 'hour', 168)) s (span, unit, points)
+                CROSS JOIN (VALUES ('mail'), ('webhooks'), ('billing'), ('reports')) q (queue)
+                CROSS JOIN LATERAL generate_series(1, s.points) n;
     DROP TABLE fill;
 END $$;

@@ -26,5 +26,12 @@ INSERT INTO ready (queue, due_at, isolated, ids, tries, attempts)
 INSERT INTO audit (at, actor, action, queue, message_id, reason)
     SELECT at, 'operator', CASE WHEN id % 3 = 0 THEN 'hold' ELSE 'requeue' END, queue, id, 'by hand'
         FROM fill WHERE id % 50 = 1 ORDER BY id;
+-- Statistics of a day by minute and of a week by hour.
+INSERT INTO queue_stats (span, minute, queue, delivered, retried, dead, took_ms, ms50, ms250, due, oldest_ms)
+    WITH RECURSIVE span(span, points) AS (VALUES (1, 1440), (60, 168)), point(span, n, points) AS (
+        SELECT span, 1, points FROM span UNION ALL SELECT span, n + 1, points FROM point WHERE n < points)
+    SELECT p.span, (unixepoch() / (60 * p.span) - p.n) * 60000000 * p.span, q.column1, 300 * p.span, 9 * p.span, p.span,
+           15000 * p.span, 300 * p.span, 10 * p.span, 40, 900
+        FROM point AS p CROSS JOIN (VALUES ('mail'), ('webhooks'), ('billing'), ('reports')) AS q;
 COMMIT;
 DROP TABLE fill;

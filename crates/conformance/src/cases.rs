@@ -26,6 +26,7 @@ pub(crate) mod order;
 pub(crate) mod pages;
 pub(crate) mod payload;
 pub(crate) mod poison;
+pub(crate) mod problems;
 pub(crate) mod queues;
 pub(crate) mod races;
 pub(crate) mod read;
@@ -164,10 +165,20 @@ macro_rules! each_case {
                 a_token_from_a_lost_timeline_is_refused;
             heartbeat:
                 what_processes_do_adds_up_by_queue_and_minute
+                stats_of_hours_stay_for_a_week
+                the_backlog_is_sampled_once_a_minute
+                processes_show_their_breakers
                 processes_show_until_a_day_after_their_last_heartbeat
                 an_impossible_heartbeat_is_refused
                 keeps_the_processes_with_the_latest_heartbeats
                 records_who_views_a_payload;
+            problems:
+                blocked_groups_show_until_they_go_on
+                overdue_schedules_and_stuck_alerts_show
+                deaths_are_counted_by_when_they_happened
+                an_acknowledgement_holds_for_its_time
+                an_acknowledgement_is_replaced_and_ended
+                an_impossible_acknowledgement_is_refused;
             uncertain:
                 an_uncertain_report_is_resent_under_on_uncertain_resend
                 uncertain_reports_exhaust_the_tries

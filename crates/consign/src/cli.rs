@@ -17,8 +17,8 @@ use consign_app::{
 use crate::{
     commands::{
         close, completions, config, dead, demo, doctor, enqueue, erase, explain, hold, leases, ls,
-        man, migrate, pause, queues, redrive, requeue, resolve, retention, schedules, serve, show,
-        tail, token, work,
+        man, migrate, pause, problems, queues, redrive, requeue, resolve, retention, schedules,
+        serve, show, tail, token, work,
     },
     config::{EXAMPLE, Sources},
     context::Context,
@@ -89,6 +89,8 @@ enum Command {
     Show(show::Show),
     /// Explain the state of a message and what to do about it
     Explain(explain::Explain),
+    /// Show what is wrong now, the worst first; acknowledge it for a time
+    Problems(problems::ProblemsCommand),
     /// List leases: who holds what, and until when
     Leases(leases::Leases),
     /// List queues with their counts; show or set one
@@ -258,6 +260,7 @@ impl Command {
             Self::Dead(command) => Box::pin(command.run(context)).await,
             Self::Show(command) => Box::pin(command.run(context)).await,
             Self::Explain(command) => Box::pin(command.run(context)).await,
+            Self::Problems(command) => Box::pin(command.run(context)).await,
             Self::Leases(command) => Box::pin(command.run(context)).await,
             Self::Queues(command) => Box::pin(command.run(context)).await,
             Self::Requeue(command) => Box::pin(command.run(context)).await,

@@ -6,15 +6,16 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    AlertStep, Alerts, Attempt, AuditEntry, BeginAnswer, Browse, By, Claim, Claims, Counts, Cursor,
-    DatabaseSize, DeadCause, DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erase,
-    Erasure, ErasureResult, ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat,
-    LateResult, Lease, LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage,
-    NextTick, Operate, Page, Payload, Process, Produce, Progress, Queue, QueueHistory,
-    QueueMinutes, QueueName, QueuePolicy, Queues, Read, Receipt, Record, Redrive, RedriveId,
-    RedrivePlan, Redrives, ReleaseAnswer, RenewAnswer, Report, Resolution, Retain, Schedule,
-    ScheduleName, SchedulePlan, Schedules, SendSlots, Settle, SettleAnswer, Step, Store, TickPlan,
-    Token, TokenPrefix, Totals, Upcoming, Watch, error::Result,
+    Acknowledgement, AlertStep, Alerts, Attempt, Attention, AuditEntry, BeginAnswer, Browse, By,
+    Claim, Claims, Counts, Cursor, DatabaseSize, DeadCause, DeadLetter, Departure, DepartureCause,
+    DepartureId, EndedLease, Erase, Erasure, ErasureResult, ErasureTarget, Expiry, Explanation,
+    Filter, Finding, Growth, Heartbeat, LateResult, Lease, LeaseView, Message, MessageId,
+    MessageSummary, MoveResult, NewMessage, NextTick, Operate, Page, Payload, ProblemMark,
+    Problems, Process, Produce, Progress, Queue, QueueHistory, QueueMinutes, QueueName,
+    QueuePolicy, Queues, Read, Receipt, Record, Redrive, RedriveId, RedrivePlan, Redrives,
+    ReleaseAnswer, RenewAnswer, Report, Resolution, Retain, Schedule, ScheduleName, SchedulePlan,
+    Schedules, SendSlots, Settle, SettleAnswer, Step, Store, TickPlan, Token, TokenPrefix, Totals,
+    Upcoming, Watch, error::Result,
 };
 
 /// What happens around the operations of another store, named as in the traits.
@@ -161,9 +162,15 @@ pass_on! {
     }
     Watch {
         heartbeat(heartbeat: &Heartbeat) -> ();
+        sample_backlog() -> ();
         queue_stats(queue: Option<&QueueName>, minutes: u32, step: u32) -> Vec<QueueMinutes>;
         processes() -> Vec<Process>;
         probe() -> ();
         doctor() -> Vec<Finding>;
+    }
+    Problems {
+        attention() -> Attention;
+        acknowledge(mark: &ProblemMark, by: &By) -> Acknowledgement;
+        reopen(problem: &str, by: &By) -> bool;
     }
 }

@@ -18,6 +18,7 @@ mod obstacle;
 mod operator;
 mod payload;
 pub mod plan;
+mod problems;
 mod queue;
 mod quoted;
 mod rate;
@@ -48,8 +49,10 @@ pub use growth::{
     SAMPLES_RETENTION, Sample, bases,
 };
 pub use heartbeat::{
-    HEARTBEAT_QUEUES_MAX, Heartbeat, OutcomeCounts, PROCESSES_KEPT, Process, QueueMinutes,
-    QueueStats, STATS_RETENTION, STATS_STEP_MAX,
+    Backlog, BreakerReport, BreakerState, DESTINATION_BYTES_MAX, HEARTBEAT_BREAKERS_MAX,
+    HEARTBEAT_QUEUES_MAX, HOURS_RETENTION, Heartbeat, LATENCY_BOUNDS_MS, LATENCY_BUCKETS,
+    OutcomeCounts, PROCESSES_KEPT, Process, ProcessBreaker, QueueMinutes, QueueStats,
+    SAMPLED_QUEUES_MAX, STATS_RETENTION, STATS_STEP_MAX,
 };
 pub use hex::hex;
 pub use late::LateResult;
@@ -68,6 +71,11 @@ pub use message::{CORRELATION_ID, Due, Message, MessageId, NewMessage, RESENT_HE
 pub use obstacle::{Obstacle, Reason};
 pub use operator::{AuditEntry, By, Move, MoveResult, Resolution, resent_erased};
 pub use payload::{Payload, PayloadError, exact_headers, exact_value, stored_result};
+pub use problems::{
+    ACKNOWLEDGED_MAX, ACKNOWLEDGEMENTS_MAX, ATTENTION_MAX, Acknowledgement, Attention,
+    BlockedGroups, DEATHS_WINDOW, OpenProblem, OverdueSchedule, PROBLEM_KEY_BYTES_MAX,
+    PROCESS_GONE, ProblemKind, ProblemMark, Severity, Situation, StuckAlert, TICK_LATE_MAX, Trend,
+};
 pub use queue::{OnDead, OnUncertain, Queue, QueueName, QueuePolicy, validate_ttl};
 pub use quoted::quoted;
 pub use rate::{Bucket, Buckets, Rate};
@@ -89,8 +97,8 @@ pub use state::{
     State, StateKind, Totals,
 };
 pub use store::{
-    Alerts, Browse, Claims, Erase, Operate, Produce, Queues, Read, Redrives, Retain, Schedules,
-    Settle, Store, Watch,
+    Alerts, Browse, Claims, Erase, Operate, Problems, Produce, Queues, Read, Redrives, Retain,
+    Schedules, Settle, Store, Watch,
 };
 pub use suggest::nearest;
 
@@ -99,7 +107,8 @@ pub use suggest::nearest;
 /// `dyn Store` and `S: Store` have their methods without it.
 pub mod prelude {
     pub use crate::store::{
-        Alerts as _, Browse as _, Claims as _, Erase as _, Operate as _, Produce as _, Queues as _,
-        Read as _, Redrives as _, Retain as _, Schedules as _, Settle as _, Store as _, Watch as _,
+        Alerts as _, Browse as _, Claims as _, Erase as _, Operate as _, Problems as _,
+        Produce as _, Queues as _, Read as _, Redrives as _, Retain as _, Schedules as _,
+        Settle as _, Store as _, Watch as _,
     };
 }

@@ -69,6 +69,18 @@ pub fn resent_erased(id: MessageId) -> Error {
     Error::invalid(format!("message {id}"), why)
 }
 
+impl By {
+    /// The same for a problem, which the record names.
+    pub fn of_problem(&self, problem: &str) -> Result<Self> {
+        let by = Self {
+            actor: self.actor.clone(),
+            reason: format!("{} (problem {problem})", self.reason),
+        };
+        by.validate()?;
+        Ok(by)
+    }
+}
+
 /// The outcome of held messages that an operator determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
@@ -203,7 +215,7 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Who.
     pub actor: String,
-    /// What: `requeue`, `hold`, `unhold`, `resolve`, `discard`, `cancel`, `pause`, `resume`, `queue`, `end_lease`,
+    /// What: `requeue`, `hold`, `unhold`, `resolve`, `discard`, `cancel`, `pause`, `resume`, `queue`, `end_lease`, `acknowledge`, `reopen`,
     /// `start_redrive`, `stop_redrive`, `resume_redrive`, `depart`, `erase`, `reveal`, `resend`.
     pub action: String,
     /// On which queue; none for a redrive of all queues and a departure.

@@ -20,6 +20,7 @@ mod growth;
 mod late;
 mod list;
 mod operate;
+mod problems;
 mod queues;
 mod read;
 mod redrive;
@@ -41,9 +42,10 @@ pub use store::{ManualClock, ReferenceStore};
 pub use twin::Flaw;
 
 use crate::{
-    Attempt, AuditEntry, BATCH_MESSAGES_MAX, By, DeadLetter, Departure, DepartureId, Erasure,
-    Fence, LateResult, Message, MessageId, OutcomeCounts, PassRecord, Process, Queue, QueueName,
-    Redrive, RedriveId, Sample, Schedule, ScheduleName, SlotReservation, StateKind, Token,
+    Acknowledgement, Attempt, AuditEntry, BATCH_MESSAGES_MAX, Backlog, By, DeadLetter, Departure,
+    DepartureId, Erasure, Fence, LateResult, Message, MessageId, OutcomeCounts, PassRecord,
+    Process, Queue, QueueName, Redrive, RedriveId, Sample, Schedule, ScheduleName, SlotReservation,
+    StateKind, Token,
     error::{Error, Result},
     plan::{AlertBoard, AlertEvent, Cutoffs, Entry, later},
     suggest::nearest,
@@ -70,6 +72,8 @@ pub struct Reference {
     /// What happened since the last step of the alerts.
     alert_events: Vec<AlertEvent>,
     alerts: AlertBoard,
+    /// By problem.
+    acknowledgements: BTreeMap<String, Acknowledgement>,
     maintenance: Option<MaintenanceRow>,
     /// All that were not given up; the last one may be under way.
     departures: BTreeMap<DepartureId, DepartureRow>,
@@ -90,7 +94,9 @@ pub struct Reference {
     slots: BTreeMap<QueueName, SlotReservation>,
     audit: Vec<AuditEntry>,
     processes: BTreeMap<String, Process>,
-    queue_stats: BTreeMap<(Timestamp, QueueName), OutcomeCounts>,
+    /// By minute, and by hour.
+    queue_stats: BTreeMap<(Timestamp, QueueName), StatsRow>,
+    queue_hours: BTreeMap<(Timestamp, QueueName), StatsRow>,
     last_message: i64,
     last_batch: u64,
     last_fence: i64,
@@ -173,6 +179,14 @@ struct RedriveRow {
     redrive: Redrive,
     /// The time up to which its rate is used up.
     paced_at: Timestamp,
+}
+
+/// What was done in a queue in a minute or an hour, and what was due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct StatsRow {
+    done: OutcomeCounts,
+    /// What was due, once it was sampled.
+    backlog: Option<Backlog>,
 }
 
 /// Who may take the steps of the maintenance.

@@ -420,6 +420,10 @@ pub struct DeadCause {
     pub first_at: Timestamp,
     /// When the last one did.
     pub last_at: Timestamp,
+    /// How many died in the last quarter of an hour.
+    pub recent: u64,
+    /// How many died in the quarter of an hour before that.
+    pub before: u64,
     /// The newest of them.
     pub example: MessageId,
     /// Why that one is dead, for people.

@@ -10,14 +10,15 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    AlertStep, Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DatabaseSize,
-    DeadCause, DeadLetter, Departure, DepartureCause, DepartureId, EndedLease, Erasure,
-    ErasureResult, ErasureTarget, Expiry, Explanation, Filter, Finding, Growth, Heartbeat,
-    LateResult, Lease, LeaseView, Message, MessageId, MessageSummary, MoveResult, NewMessage,
-    NextTick, Page, Payload, Process, Progress, Queue, QueueHistory, QueueMinutes, QueueName,
-    QueuePolicy, Receipt, Record, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer,
-    Report, Resolution, Schedule, ScheduleName, SchedulePlan, SendSlots, SettleAnswer, Step,
-    TickPlan, Token, TokenPrefix, Totals, Upcoming, error::Result,
+    Acknowledgement, AlertStep, Attempt, Attention, AuditEntry, BeginAnswer, By, Claim, Counts,
+    Cursor, DatabaseSize, DeadCause, DeadLetter, Departure, DepartureCause, DepartureId,
+    EndedLease, Erasure, ErasureResult, ErasureTarget, Expiry, Explanation, Filter, Finding,
+    Growth, Heartbeat, LateResult, Lease, LeaseView, Message, MessageId, MessageSummary,
+    MoveResult, NewMessage, NextTick, Page, Payload, ProblemMark, Process, Progress, Queue,
+    QueueHistory, QueueMinutes, QueueName, QueuePolicy, Receipt, Record, Redrive, RedriveId,
+    RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Schedule, ScheduleName,
+    SchedulePlan, SendSlots, SettleAnswer, Step, TickPlan, Token, TokenPrefix, Totals, Upcoming,
+    error::Result,
 };
 
 /// Queues: their policies, their state, their counts.
@@ -471,12 +472,18 @@ pub trait Browse: Send + Sync {
 /// Which processes live, what they did, and whether the store is sound.
 #[async_trait]
 pub trait Watch: Send + Sync {
-    /// Records that a process is alive, and what it did since its last heartbeat. Kept for
-    /// [`STATS_RETENTION`](crate::STATS_RETENTION), for the dashboard; nothing else depends on it.
+    /// Records that a process is alive, and what it did since its last heartbeat: by minute for
+    /// [`STATS_RETENTION`](crate::STATS_RETENTION), by hour for
+    /// [`HOURS_RETENTION`](crate::HOURS_RETENTION). For the dashboard; nothing else depends on it.
     async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<()>;
 
+    /// Records what is due in every queue, at most once a minute however many processes call it: of
+    /// [`SAMPLED_QUEUES_MAX`](crate::SAMPLED_QUEUES_MAX) queues. Kept as queue stats are.
+    async fn sample_backlog(&self) -> Result<()>;
+
     /// What was done in the last `minutes`, the current one included, added up by `step` of them
-    /// (1 to 60), by queue and time; of one queue if given. Where nothing was done there is nothing.
+    /// (1 to 1,440), by queue and time; of one queue if given. Where nothing was done or due there is
+    /// nothing. A step of whole hours reads stats by hour: the hour in which the time begins is whole.
     async fn queue_stats(
         &self,
         queue: Option<&QueueName>,
@@ -495,6 +502,21 @@ pub trait Watch: Send + Sync {
     async fn doctor(&self) -> Result<Vec<Finding>>;
 }
 
+/// What needs an operator, and what operators acknowledged of it.
+#[async_trait]
+pub trait Problems: Send + Sync {
+    /// What shows in no count: blocked groups, alerts that are not taken, overdue schedules, at most
+    /// [`ATTENTION_MAX`](crate::ATTENTION_MAX) each, and the acknowledgements that have not ended.
+    async fn attention(&self) -> Result<Attention>;
+
+    /// Records that an operator knows a problem and until when, instead of what was recorded about it
+    /// before. Recorded in the audit, with the problem beside the reason, which must leave room for it.
+    async fn acknowledge(&self, mark: &ProblemMark, by: &By) -> Result<Acknowledgement>;
+
+    /// Ends an acknowledgement. `false`: there is none, and nothing is recorded.
+    async fn reopen(&self, problem: &str, by: &By) -> Result<bool>;
+}
+
 /// Everything the engine needs of a database. A type that has the traits above is a `Store`.
 pub trait Store:
     Queues
@@ -510,6 +532,7 @@ pub trait Store:
     + Read
     + Browse
     + Watch
+    + Problems
 {
 }
 
@@ -526,7 +549,8 @@ impl<
         + Retain
         + Read
         + Browse
-        + Watch,
+        + Watch
+        + Problems,
 > Store for S
 {
 }

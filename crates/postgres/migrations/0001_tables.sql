@@ -396,26 +396,54 @@ CREATE TABLE consign.alert (
     PRIMARY KEY (queue, reason, code)
 );
 
--- Heartbeats and queue stats are kept for a day, for the dashboard; no delivery depends on them.
+-- Heartbeats and queue stats are for the dashboard; no delivery depends on them. breakers: those that are not closed.
 CREATE TABLE consign.process (
     name       text PRIMARY KEY,
     version    text NOT NULL,
     started_at timestamptz NOT NULL,
     seen_at    timestamptz NOT NULL,
-    queues     text[] NOT NULL
+    queues     text[] NOT NULL,
+    breakers   jsonb NOT NULL
 );
 
--- One row per process, so that processes do not wait for each other.
+-- What was done in a queue in a minute (span 1, kept for a day) and in an hour (span 60, kept for a week). minute: the
+-- first one. Of a minute, one row per process, so that processes do not wait for each other; those of an hour and the
+-- samples of what was due have none (''). ms10 to more: how many results took up to so many milliseconds, and longer.
+-- due, oldest_ms: the most messages that were due, and the greatest age of the oldest, in samples of once a minute.
 CREATE TABLE consign.queue_stats (
+    span      smallint NOT NULL CHECK (span IN (1, 60)),
     minute    timestamptz NOT NULL,
     queue     text NOT NULL,
     process   text NOT NULL,
-    delivered bigint NOT NULL,
-    retried   bigint NOT NULL,
-    dead      bigint NOT NULL,
-    uncertain bigint NOT NULL,
-    took_ms   bigint NOT NULL,
-    PRIMARY KEY (minute, queue, process)
+    delivered bigint NOT NULL DEFAULT 0,
+    retried   bigint NOT NULL DEFAULT 0,
+    dead      bigint NOT NULL DEFAULT 0,
+    uncertain bigint NOT NULL DEFAULT 0,
+    took_ms   bigint NOT NULL DEFAULT 0,
+    ms10      bigint NOT NULL DEFAULT 0,
+    ms25      bigint NOT NULL DEFAULT 0,
+    ms50      bigint NOT NULL DEFAULT 0,
+    ms100     bigint NOT NULL DEFAULT 0,
+    ms250     bigint NOT NULL DEFAULT 0,
+    ms500     bigint NOT NULL DEFAULT 0,
+    ms1000    bigint NOT NULL DEFAULT 0,
+    ms2500    bigint NOT NULL DEFAULT 0,
+    ms10000   bigint NOT NULL DEFAULT 0,
+    more      bigint NOT NULL DEFAULT 0,
+    due       bigint,
+    oldest_ms bigint,
+    PRIMARY KEY (span, minute, queue, process)
+);
+
+-- Problems that operators know, until when: the dashboard shows them apart, unless they get worse.
+CREATE TABLE consign.acknowledgement (
+    problem  text COLLATE "C" PRIMARY KEY,
+    severity text NOT NULL CHECK (severity IN ('info', 'low', 'medium', 'high', 'critical')),
+    at       timestamptz NOT NULL,
+    until    timestamptz NOT NULL,
+    actor    text NOT NULL,
+    reason   text NOT NULL,
+    login    text NOT NULL DEFAULT session_user
 );
 
 -- Queues with a limit for all processes: claims of such a queue lock its row. slot_at: the next send slot of its rate;

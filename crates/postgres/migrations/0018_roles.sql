@@ -52,7 +52,8 @@ GRANT EXECUTE ON FUNCTION
     consign.record_breaker_open(text, text)
     TO consign_worker;
 GRANT EXECUTE ON FUNCTION
-    consign.heartbeat(text, text, interval, text[], bigint[], bigint[], bigint[], bigint[], bigint[]),
+    consign.heartbeat(text, text, interval, text[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], jsonb, boolean),
+    consign.sample_backlog(),
     consign.step_alerts(int)
     TO consign_worker, consign_operator;
 -- A worker follows the policy of its queues.
@@ -72,6 +73,8 @@ GRANT EXECUTE ON FUNCTION
     consign.reveal(bigint, text, text),
     consign.resend(bigint, jsonb, text, text),
     consign.terminate_lease(text, text, text),
+    consign.acknowledge(text, text, text, interval, text, text),
+    consign.reopen(text, text, text),
     consign.erase(bigint[], text, text),
     consign.erase_key(text, text, text, text),
     consign.erase_correlation(text, text, text, bigint),
@@ -101,7 +104,7 @@ GRANT EXECUTE ON FUNCTION
 -- Readers see everything but tokens: while its lease lives, a token can settle the lease's messages, and afterwards record
 -- late results in its owner's name.
 GRANT SELECT ON consign.queue, consign.message, consign.ready, consign.dead, consign.discarded, consign.held, consign.waiting, consign.group_head,
-    consign.audit, consign.redrive, consign.schedule, consign.alert_event, consign.alert, consign.process, consign.queue_stats, consign.message_key, consign.erasure, consign.erasure_due, consign.range,
+    consign.audit, consign.redrive, consign.schedule, consign.alert_event, consign.alert, consign.process, consign.queue_stats, consign.acknowledgement, consign.message_key, consign.erasure, consign.erasure_due, consign.range,
     consign.departure, consign.departed, consign.range_count, consign.growth TO consign_auditor, consign_operator;
 GRANT SELECT (pass_at, pass_end, pass_since, passes, pass_ends) ON consign.maintenance TO consign_auditor, consign_operator;
 GRANT SELECT (fence, claimed_at, expires_at, queue, owner, ids, tries, attempts, begun)

@@ -16,6 +16,7 @@ mod migrate;
 mod operate;
 mod options;
 mod pools;
+mod problems;
 mod queues;
 mod read;
 mod redrive;

@@ -352,6 +352,8 @@ fn dead_cause(row: &PgRow) -> Result<DeadCause> {
         attempts_max: rows::number(row, "attempts_max")?,
         first_at: rows::time(row, "first_at")?,
         last_at: rows::time(row, "last_at")?,
+        recent: rows::count(row, "recent")?,
+        before: rows::count(row, "before")?,
         example: MessageId(rows::column(row, "example")?),
         detail: rows::column(row, "detail")?,
     })

@@ -37,6 +37,7 @@ pub(crate) mod erase;
 pub(crate) mod health;
 pub(crate) mod leases;
 pub(crate) mod messages;
+pub(crate) mod problems;
 pub(crate) mod queues;
 pub(crate) mod redrives;
 pub(crate) mod schedules;
@@ -230,6 +231,7 @@ impl Routes {
         let schedule = "/v1/schedules/{name}";
         self.add(GET, schedule, read, SCHEDULE, schedules::show);
         self.add(GET, "/v1/audit", read, QUERY, audit::list);
+        self.add(GET, "/v1/problems", read, &[], problems::list);
         self.add(GET, "/v1/worker", read, &[], health::worker);
     }
 
@@ -294,6 +296,10 @@ impl Routes {
         );
         let resume = "/v1/redrives/{id}/resume";
         self.add(POST, resume, operate, REDRIVE, redrives::resume);
+        let acknowledge = "/v1/problems/acknowledge";
+        self.add(POST, acknowledge, operate, &[REASON], problems::acknowledge);
+        let reopen = "/v1/problems/reopen";
+        self.add(POST, reopen, operate, &[REASON], problems::reopen);
     }
 
     fn scheduling(&mut self) {

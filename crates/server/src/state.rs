@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{Counts, PAGE_ENTRIES_MAX, Queue, QueueName, QueueStats, Store, Token};
+use consign_kernel::{
+    Counts, PAGE_ENTRIES_MAX, Queue, QueueName, QueueStats, Situation, Store, Token,
+};
 use consign_worker::{SharedRead, WorkerStatus};
 use jiff::Timestamp;
 use tokio::{
@@ -88,6 +90,8 @@ pub struct AppState {
     /// The first page of queues with their counts, which takes long where there are many messages: one
     /// read at a time.
     first_queues: Arc<SharedRead<Result<CountedQueues, Problem>>>,
+    /// What problems are computed from: one read at a time.
+    situation: Arc<SharedRead<Result<Arc<Situation>, Problem>>>,
     draining: Arc<watch::Sender<bool>>,
 }
 
@@ -112,6 +116,7 @@ impl AppState {
             exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
             live: Arc::default(),
             first_queues: Arc::default(),
+            situation: Arc::default(),
             draining: Arc::new(watch::Sender::new(false)),
         }
     }
@@ -247,6 +252,18 @@ impl AppState {
         let mut queues = self.first_queues.get(read).await?;
         queues.truncate(limit as usize);
         Ok(queues)
+    }
+
+    /// What problems are computed from, of the first 1,000 queues. All callers at the same time share
+    /// one read.
+    pub(crate) async fn situation(&self) -> Result<Arc<Situation>, Problem> {
+        let state = self.clone();
+        let read = || async move {
+            let queues = state.queues(None, PAGE_ENTRIES_MAX).await?;
+            let situation = Situation::read(state.store.as_ref(), queues, None).await?;
+            Ok(Arc::new(situation))
+        };
+        self.situation.get(read).await
     }
 
     /// How a queue is shown, where it belongs to an app.

@@ -124,6 +124,7 @@ impl Tally {
     pub(crate) fn recorded(&self, token: Token, queue: &QueueName, entries: &[TallyEntry]) {
         let mut guard = self.counted();
         let counted = &mut *guard;
+        let is_timed = counted.leases.contains_key(&token);
         let (new, took) = match counted.leases.get_mut(&token) {
             Some(held) => {
                 let took = held.since.elapsed();
@@ -144,6 +145,9 @@ impl Tally {
         new.iter().for_each(|(_, outcome)| count(done, *outcome));
         if !new.is_empty() {
             *time += took;
+        }
+        if is_timed {
+            done.count_latency(took, new.len() as u64);
         }
         counted.end(token);
     }
@@ -244,6 +248,8 @@ mod tests {
             retried: 1,
             dead: 2,
             took_ms: 400,
+            // One after 300 ms, the other 100 ms later.
+            latency: [0, 0, 0, 1, 0, 1, 0, 0, 0, 0],
             ..OutcomeCounts::default()
         };
         let taken = tally.take();

@@ -9,6 +9,7 @@ pub(crate) mod health;
 pub(crate) mod leases;
 pub(crate) mod messages;
 pub(crate) mod operate;
+pub(crate) mod problems;
 pub(crate) mod queues;
 pub(crate) mod redrives;
 pub(crate) mod schedules;

@@ -245,24 +245,51 @@ CREATE TABLE alert (
     PRIMARY KEY (queue, reason, code)
 ) STRICT, WITHOUT ROWID;
 
--- Heartbeats and queue stats are kept for a day, for the dashboard; no delivery depends on them.
+-- Heartbeats and queue stats are for the dashboard; no delivery depends on them. breakers: those that are not closed.
 CREATE TABLE process (
     name       TEXT PRIMARY KEY,
     version    TEXT NOT NULL,
     started_at INTEGER NOT NULL,
     seen_at    INTEGER NOT NULL,
-    queues     TEXT NOT NULL
+    queues     TEXT NOT NULL,
+    breakers   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- What was done in a queue in a minute (span 1, kept for a day) and in an hour (span 60, kept for a week). minute: the
+-- first one. ms10 to more: how many results took up to so many milliseconds, and longer. due, oldest_ms: the most
+-- messages that were due, and the greatest age of the oldest, in samples of once a minute; null: not sampled.
 CREATE TABLE queue_stats (
+    span      INTEGER NOT NULL CHECK (span IN (1, 60)),
     minute    INTEGER NOT NULL,
     queue     TEXT NOT NULL,
-    delivered INTEGER NOT NULL,
-    retried   INTEGER NOT NULL,
-    dead      INTEGER NOT NULL,
-    uncertain INTEGER NOT NULL,
-    took_ms   INTEGER NOT NULL,
-    PRIMARY KEY (minute, queue)
+    delivered INTEGER NOT NULL DEFAULT 0,
+    retried   INTEGER NOT NULL DEFAULT 0,
+    dead      INTEGER NOT NULL DEFAULT 0,
+    uncertain INTEGER NOT NULL DEFAULT 0,
+    took_ms   INTEGER NOT NULL DEFAULT 0,
+    ms10      INTEGER NOT NULL DEFAULT 0,
+    ms25      INTEGER NOT NULL DEFAULT 0,
+    ms50      INTEGER NOT NULL DEFAULT 0,
+    ms100     INTEGER NOT NULL DEFAULT 0,
+    ms250     INTEGER NOT NULL DEFAULT 0,
+    ms500     INTEGER NOT NULL DEFAULT 0,
+    ms1000    INTEGER NOT NULL DEFAULT 0,
+    ms2500    INTEGER NOT NULL DEFAULT 0,
+    ms10000   INTEGER NOT NULL DEFAULT 0,
+    more      INTEGER NOT NULL DEFAULT 0,
+    due       INTEGER,
+    oldest_ms INTEGER,
+    PRIMARY KEY (span, minute, queue)
+) STRICT, WITHOUT ROWID;
+
+-- Problems that operators know, until when: the dashboard shows them apart, unless they get worse.
+CREATE TABLE acknowledgement (
+    problem  TEXT PRIMARY KEY,
+    severity TEXT NOT NULL CHECK (severity IN ('info', 'low', 'medium', 'high', 'critical')),
+    at       INTEGER NOT NULL,
+    until    INTEGER NOT NULL,
+    actor    TEXT NOT NULL,
+    reason   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Queues with a rate for all processes: the next send slot of each, and when slots were last reserved.

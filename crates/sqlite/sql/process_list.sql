@@ -1,1 +1,1 @@
-SELECT name, version, started_at, seen_at, queues FROM process WHERE seen_at >= ?1 ORDER BY name
+SELECT name, version, started_at, seen_at, queues, breakers FROM process WHERE seen_at >= ?1 ORDER BY name

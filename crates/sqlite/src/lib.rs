@@ -16,6 +16,7 @@ mod list;
 mod migrate;
 mod operate;
 mod options;
+mod problems;
 mod purge;
 mod queues;
 mod read;

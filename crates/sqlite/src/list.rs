@@ -5,8 +5,8 @@
 
 use async_trait::async_trait;
 use consign_kernel::{
-    Browse, Cursor, DeadCause, DeadLetter, Filter, MessageId, MessageSummary, PAGE_ENTRIES_MAX,
-    Page, QueueName, StateKind, prefix_end,
+    Browse, Cursor, DEATHS_WINDOW, DeadCause, DeadLetter, Filter, MessageId, MessageSummary,
+    PAGE_ENTRIES_MAX, Page, QueueName, StateKind, prefix_end,
 };
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
@@ -55,8 +55,9 @@ impl Browse for SqliteStore {
         filter: &Filter,
         at_most: u64,
     ) -> consign_kernel::Result<Vec<DeadCause>> {
+        let now = self.now();
         snapshot!(self, "group the dead", |tx| dead_causes(
-            &mut tx, filter, at_most
+            &mut tx, now, filter, at_most
         ))
     }
 }
@@ -362,15 +363,31 @@ pub(crate) async fn count_dead(
 
 pub(crate) async fn dead_causes(
     connection: &mut SqliteConnection,
+    now: Timestamp,
     filter: &Filter,
     at_most: u64,
 ) -> Result<Vec<DeadCause>> {
-    type Columns = (String, String, i64, i64, i64, i64, i64, i64, Option<String>);
+    type Columns = (
+        String,
+        String,
+        i64,
+        i64,
+        i64,
+        i64,
+        i64,
+        i64,
+        i64,
+        i64,
+        Option<String>,
+    );
+    let window = DEATHS_WINDOW.as_micros() as i64;
     let found: Vec<Columns> = sqlx::query_as(sql!("dead_causes"))
         .bind(filter.queue.as_ref().map(QueueName::as_str))
         .bind(&filter.code)
         .bind(i64::try_from(at_most).unwrap_or(i64::MAX))
         .bind(PAGE_ENTRIES_MAX)
+        .bind(rows::micros(now) - window)
+        .bind(rows::micros(now) - 2 * window)
         .fetch_all(connection)
         .await?;
     let cause = |it: Columns| {
@@ -382,8 +399,10 @@ pub(crate) async fn dead_causes(
             attempts_max: rows::count(it.4)?,
             first_at: rows::timestamp(it.5)?,
             last_at: rows::timestamp(it.6)?,
-            example: MessageId(it.7),
-            detail: it.8,
+            recent: it.7.unsigned_abs(),
+            before: it.8.unsigned_abs(),
+            example: MessageId(it.9),
+            detail: it.10,
         })
     };
     found.into_iter().map(cause).collect()

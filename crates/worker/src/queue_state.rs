@@ -56,7 +56,9 @@ impl QueueState {
 
     /// Adds the duration of a delivery.
     pub(crate) fn took(&self, took: Duration) {
-        self.done().1 += took;
+        let mut done = self.done();
+        done.0.count_latency(took, 1);
+        done.1 += took;
     }
 
     /// What was recorded since the last call.

@@ -2,20 +2,9 @@
 
 use std::time::Duration;
 
+pub use consign_kernel::BreakerState;
 use consign_kernel::QueueName;
 use serde::Serialize;
-
-/// Whether deliveries to a sink are let through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BreakerState {
-    /// Deliveries pass.
-    Closed,
-    /// The sink failed too often; nothing is sent for a while.
-    Open,
-    /// One delivery at a time is let through to see.
-    HalfOpen,
-}
 
 /// One queue as its worker sees it.
 #[derive(Clone, Debug, Serialize)]

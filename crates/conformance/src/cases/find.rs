@@ -295,6 +295,8 @@ fn single(stage: &Stage<'_>, id: MessageId, code: &str, at: Timestamp) -> DeadCa
         attempts_max: 1,
         first_at: at,
         last_at: at,
+        recent: 1,
+        before: 0,
         example: id,
         detail: Some(format!("of {id}")),
     }
@@ -328,6 +330,7 @@ pub(crate) async fn the_dead_are_grouped_by_queue_and_code(harness: &dyn Harness
 
     let outage = DeadCause {
         messages: 3,
+        recent: 3,
         attempts_max: 2,
         last_at: last,
         ..single(&stage, sent[3], "http_500", first)
@@ -352,6 +355,7 @@ pub(crate) async fn the_dead_are_grouped_by_queue_and_code(harness: &dyn Harness
     assert_eq!(all(&of(None, Some("a\0")), 100).await, []);
     let newest = DeadCause {
         messages: 2,
+        recent: 2,
         first_at: third,
         ..outage
     };

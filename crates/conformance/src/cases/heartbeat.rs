@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    By, HEARTBEAT_QUEUES_MAX, Heartbeat, MessageId, OutcomeCounts, PROCESSES_KEPT, QueueMinutes,
-    QueueStats,
+    Backlog, BreakerReport, BreakerState, By, HEARTBEAT_QUEUES_MAX, Heartbeat, MessageId,
+    OutcomeCounts, PROCESSES_KEPT, ProcessBreaker, QueueMinutes, QueueStats,
 };
 use jiff::Timestamp;
 
@@ -20,6 +20,7 @@ fn done(delivered: u64, retried: u64) -> OutcomeCounts {
         dead: 1,
         uncertain: 2,
         took_ms: delivered * 10,
+        latency: [delivered, retried, 0, 0, 0, 0, 0, 0, 0, 3],
     }
 }
 
@@ -33,6 +34,7 @@ fn heartbeat(process: &str, queues: &[(&str, OutcomeCounts)]) -> Heartbeat {
         version: "1.2.3".into(),
         running_for: Duration::from_secs(90),
         queues: queues.iter().map(queue).collect(),
+        ..Heartbeat::default()
     }
 }
 
@@ -75,6 +77,7 @@ pub(crate) async fn what_processes_do_adds_up_by_queue_and_minute(harness: &dyn 
         queue: queue.parse().expect("a queue's name"),
         minute: at,
         done,
+        backlog: Backlog::default(),
     };
     let sum = |of: &[OutcomeCounts]| {
         let mut sum = OutcomeCounts::default();
@@ -152,12 +155,165 @@ pub(crate) async fn processes_show_until_a_day_after_their_last_heartbeat(harnes
     assert_eq!(old, [], "what is older than a day is forgotten");
 }
 
+pub(crate) async fn stats_of_hours_stay_for_a_week(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let store = &stage.store;
+    let beat = async |queues: &[(&str, OutcomeCounts)]| {
+        let recorded = store.heartbeat(&heartbeat("a", queues)).await;
+        recorded.expect("heartbeat answers");
+    };
+    let stats = async |minutes, step| {
+        let stats = store.queue_stats(None, minutes, step).await;
+        stats.expect("queue_stats answers")
+    };
+    let begun = stage.now().await;
+    beat(&[("mail", done(5, 1))]).await;
+    beat(&[("mail", done(2, 0))]).await;
+    let mut both = done(5, 1);
+    both.add(done(2, 0));
+    stage.advance(s(5 * 24 * 3_600)).await;
+    beat(&[("mail", done(1, 0)), ("jobs", done(4, 0))]).await;
+    let now = stage.now().await;
+    let row = |queue: &str, at, step, done| QueueMinutes {
+        queue: queue.parse().expect("a queue's name"),
+        minute: begin(at, step),
+        done,
+        backlog: Backlog::default(),
+    };
+    assert_eq!(
+        stats(10_080, 120).await,
+        [
+            row("jobs", now, 120, done(4, 0)),
+            row("mail", begun, 120, both),
+            row("mail", now, 120, done(1, 0)),
+        ]
+    );
+    assert_eq!(stats(10_080, 1).await.len(), 2, "of minutes, a day is kept");
+    assert_eq!(
+        stats(1, 60).await.len(),
+        2,
+        "the hour that the minute is in"
+    );
+    stage.advance(s(3 * 24 * 3_600)).await;
+    beat(&[]).await;
+    assert_eq!(
+        stats(20_000, 1_440).await.len(),
+        2,
+        "what is older than a week is removed"
+    );
+}
+
+pub(crate) async fn the_backlog_is_sampled_once_a_minute(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let store = &stage.store;
+    let sample = async || {
+        store
+            .sample_backlog()
+            .await
+            .expect("sample_backlog answers")
+    };
+    let backlog = async |step| {
+        let stats = store.queue_stats(None, 120, step).await;
+        let stats = stats.expect("queue_stats answers");
+        stats.iter().map(|row| row.backlog).collect::<Vec<_>>()
+    };
+    sample().await;
+    assert_eq!(backlog(1).await, [], "nothing is due");
+    // The beginning of a minute that is not the first of its hour, whatever time it is.
+    let now = stage.now().await;
+    let minutes = now.as_second().div_euclid(60) + 1;
+    let minutes = minutes + i64::from(minutes.rem_euclid(60) >= 50) * 20;
+    let wait = minutes * 60 + 1 - now.as_second();
+    stage.advance(s(wait.unsigned_abs())).await;
+    stage.enqueue(3).await;
+    stage.advance(s(20)).await;
+    sample().await;
+    stage.enqueue(2).await;
+    stage.advance(s(10)).await;
+    sample().await;
+    let [first] = backlog(1).await[..] else {
+        panic!("one sample of the minute");
+    };
+    assert_eq!(first.due, 3, "the first of the minute stays");
+    assert_eq!(first.oldest_ms / 1_000, 20);
+    stage.advance(s(60)).await;
+    sample().await;
+    stage.drain().await;
+    stage.advance(s(60)).await;
+    sample().await;
+    let [_, second] = backlog(1).await[..] else {
+        panic!("the minute without due messages has no sample");
+    };
+    assert_eq!((second.due, second.oldest_ms / 1_000), (5, 90));
+    let [hour] = backlog(60).await[..] else {
+        panic!("one row of the hour");
+    };
+    assert_eq!(
+        (hour.due, hour.oldest_ms / 1_000),
+        (5, 90),
+        "the most of the hour"
+    );
+}
+
+pub(crate) async fn processes_show_their_breakers(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let store = &stage.store;
+    let breaker = |queue: &str, state, seconds| BreakerReport {
+        queue: queue.parse().expect("a queue's name"),
+        destination: format!("https://{queue}.example"),
+        state,
+        lasts: s(seconds),
+    };
+    let beat = async |breakers: Vec<BreakerReport>, is_last| {
+        let heartbeat = Heartbeat {
+            breakers,
+            is_last,
+            ..heartbeat("a", &[("mail", OutcomeCounts::default())])
+        };
+        store
+            .heartbeat(&heartbeat)
+            .await
+            .expect("heartbeat answers");
+        let known = store.processes().await.expect("processes answers");
+        known.into_iter().next().expect("one process")
+    };
+    let process = beat(
+        vec![
+            breaker("mail", BreakerState::HalfOpen, 40),
+            breaker("jobs", BreakerState::Open, 5),
+            breaker("fine", BreakerState::Closed, 5),
+        ],
+        false,
+    )
+    .await;
+    let now = stage.now().await;
+    let expected = |queue: &str, state, seconds| ProcessBreaker {
+        queue: queue.parse().expect("a queue's name"),
+        destination: format!("https://{queue}.example"),
+        state,
+        since: now - s(seconds),
+    };
+    assert_eq!(
+        process.breakers,
+        [
+            expected("jobs", BreakerState::Open, 5),
+            expected("mail", BreakerState::HalfOpen, 40)
+        ]
+    );
+    assert_eq!(process.queues.len(), 1);
+    assert_eq!(beat(Vec::new(), false).await.breakers, []);
+    let ended = beat(vec![breaker("mail", BreakerState::Open, 5)], true).await;
+    assert_eq!((ended.breakers.len(), ended.queues.len()), (0, 0));
+}
+
 pub(crate) async fn an_impossible_heartbeat_is_refused(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let mad = OutcomeCounts {
         delivered: u64::MAX,
         ..OutcomeCounts::default()
     };
+    let mut late = OutcomeCounts::default();
+    late.latency[9] = 1 << 40;
     for wrong in [
         heartbeat("", &[]),
         heartbeat(" ", &[]),
@@ -172,6 +328,7 @@ pub(crate) async fn an_impossible_heartbeat_is_refused(harness: &dyn Harness) {
         heartbeat("a", &vec![("mail", done(1, 0)); HEARTBEAT_QUEUES_MAX + 1]),
         heartbeat(&"a".repeat(257), &[]),
         heartbeat("a", &[("mail", mad)]),
+        heartbeat("a", &[("mail", late)]),
     ] {
         refused(stage.store.heartbeat(&wrong).await, "invalid_input");
     }

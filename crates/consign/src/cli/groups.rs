@@ -9,7 +9,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Look",
         &[
-            "ls", "tail", "show", "explain", "dead", "queues", "leases", "doctor",
+            "ls", "tail", "show", "explain", "dead", "queues", "problems", "leases", "doctor",
         ],
     ),
     (

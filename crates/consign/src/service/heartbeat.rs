@@ -1,12 +1,13 @@
 //! Heartbeats: records in the database that this process is alive, and what it did.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use consign_kernel::{
-    Error, HEARTBEAT_QUEUES_MAX, Heartbeat, OutcomeCounts, QueueStats, Store, with_causes,
+    BreakerReport, BreakerState, DESTINATION_BYTES_MAX, Error, HEARTBEAT_BREAKERS_MAX,
+    HEARTBEAT_QUEUES_MAX, Heartbeat, OutcomeCounts, QueueName, QueueStats, Store, with_causes,
 };
 use consign_server::AppState;
-use consign_worker::WorkerHandle;
+use consign_worker::{QueueStatus, WorkerHandle};
 use tokio::{
     sync::oneshot,
     task::JoinHandle,
@@ -36,6 +37,8 @@ struct Reporter {
     state: AppState,
     since: Instant,
     unsent: Vec<QueueStats>,
+    /// Since when breakers keep deliveries back, as far as was seen here.
+    open: HashMap<QueueName, Instant>,
 }
 
 impl Heartbeats {
@@ -46,6 +49,7 @@ impl Heartbeats {
             state: state.clone(),
             since: Instant::now(),
             unsent: Vec::new(),
+            open: HashMap::new(),
         };
         let (end, ended) = oneshot::channel();
         let task = tokio::spawn(reporter.run(ended));
@@ -72,9 +76,13 @@ impl Reporter {
                 _ = &mut ended => true,
                 _ = beats.tick() => false,
             };
-            let is_recorded = self.send().await;
+            let is_recorded = self.send(is_last).await;
             if is_last {
                 return;
+            }
+            // For charts: the next minute has another sample.
+            if let Err(error) = self.store.sample_backlog().await {
+                tracing::debug!(%error, "the backlog of this minute was not sampled");
             }
             if !is_recorded {
                 beats.reset_after(AGAIN_AFTER);
@@ -83,12 +91,15 @@ impl Reporter {
     }
 
     /// What could not be recorded is sent the next time. Returns whether the next one can wait.
-    async fn send(&mut self) -> bool {
+    async fn send(&mut self, is_last: bool) -> bool {
         add(&mut self.unsent, self.worker.take_done());
         add(&mut self.unsent, self.state.take_done());
         let count = self.unsent.len().min(HEARTBEAT_QUEUES_MAX);
+        let status = self.worker.status();
         let heartbeat = Heartbeat {
-            process: self.worker.status().owner,
+            breakers: self.breakers(&status.queues),
+            is_last,
+            process: status.owner,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             running_for: self.since.elapsed(),
             queues: self.unsent[..count].to_vec(),
@@ -113,6 +124,39 @@ impl Reporter {
                 false
             }
         }
+    }
+}
+
+impl Reporter {
+    /// The breakers that keep deliveries back, and for how long.
+    fn breakers(&mut self, queues: &[QueueStatus]) -> Vec<BreakerReport> {
+        let open = queues
+            .iter()
+            .filter(|queue| queue.breaker != BreakerState::Closed);
+        let open: Vec<&QueueStatus> = open.take(HEARTBEAT_BREAKERS_MAX).collect();
+        self.open
+            .retain(|name, _| open.iter().any(|queue| queue.queue == *name));
+        let report = |queue: &QueueStatus| BreakerReport {
+            queue: queue.queue.clone(),
+            destination: destination(&queue.destination),
+            state: queue.breaker,
+            lasts: self
+                .open
+                .entry(queue.queue.clone())
+                .or_insert_with(Instant::now)
+                .elapsed(),
+        };
+        open.into_iter().map(report).collect()
+    }
+}
+
+/// A destination as a heartbeat takes it.
+fn destination(text: &str) -> String {
+    let text = text.replace(char::is_control, " ");
+    let end = text.floor_char_boundary(DESTINATION_BYTES_MAX);
+    match text[..end].trim() {
+        "" => "unknown".to_owned(),
+        text => text.to_owned(),
     }
 }
 

@@ -17,6 +17,7 @@ mod keyboard;
 mod login;
 mod looks;
 mod message;
+mod outage;
 mod redrive;
 mod unscripted;
 

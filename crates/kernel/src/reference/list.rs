@@ -1,11 +1,12 @@
 //! Pages of messages, newest first.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
-use super::Reference;
+use super::{Reference, later};
 use crate::{
-    Browse, Cursor, DeadCause, DeadLetter, Filter, MessageId, MessageSummary, PAGE_ENTRIES_MAX,
-    Page, ReferenceStore, StateKind, error::Result,
+    Browse, Cursor, DEATHS_WINDOW, DeadCause, DeadLetter, Filter, MessageId, MessageSummary,
+    PAGE_ENTRIES_MAX, Page, ReferenceStore, StateKind, error::Result,
 };
 
 #[async_trait]
@@ -33,7 +34,7 @@ impl Browse for ReferenceStore {
     }
 
     async fn dead_causes(&self, filter: &Filter, at_most: u64) -> Result<Vec<DeadCause>> {
-        Ok(self.at(|reference, _| reference.dead_causes(filter, at_most)))
+        Ok(self.at(|reference, now| reference.dead_causes(now, filter, at_most)))
     }
 }
 
@@ -87,10 +88,12 @@ impl Reference {
     }
 
     /// The newest dead messages that fit, by queue and code, the largest group first.
-    pub fn dead_causes(&self, filter: &Filter, at_most: u64) -> Vec<DeadCause> {
+    pub fn dead_causes(&self, now: Timestamp, filter: &Filter, at_most: u64) -> Vec<DeadCause> {
         let mut causes: Vec<DeadCause> = Vec::new();
         let most = usize::try_from(at_most).unwrap_or(usize::MAX);
         for (id, dead) in self.fitting_dead(filter).take(most) {
+            let is_recent = later(dead.at, DEATHS_WINDOW) >= now;
+            let is_before = !is_recent && later(dead.at, 2 * DEATHS_WINDOW) >= now;
             let is_same =
                 |cause: &&mut DeadCause| cause.queue == dead.queue && cause.code == dead.code;
             if let Some(cause) = causes.iter_mut().find(is_same) {
@@ -99,6 +102,8 @@ impl Reference {
                 cause.attempts_max = cause.attempts_max.max(dead.attempt_no);
                 cause.first_at = cause.first_at.min(dead.at);
                 cause.last_at = cause.last_at.max(dead.at);
+                cause.recent += u64::from(is_recent);
+                cause.before += u64::from(is_before);
             } else {
                 causes.push(DeadCause {
                     queue: dead.queue.clone(),
@@ -108,6 +113,8 @@ impl Reference {
                     attempts_max: dead.attempt_no,
                     first_at: dead.at,
                     last_at: dead.at,
+                    recent: u64::from(is_recent),
+                    before: u64::from(is_before),
                     example: *id,
                     detail: dead.detail.clone(),
                 });

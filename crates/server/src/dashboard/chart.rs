@@ -19,6 +19,13 @@ impl fmt::Display for Chart {
 
 impl HtmlSafe for Chart {}
 
+impl Chart {
+    /// A chart of SVG with fixed texts and numbers only.
+    pub(super) fn of(svg: String) -> Self {
+        Self(svg)
+    }
+}
+
 /// A line through the points, oldest first. `what` is the title, a fixed text.
 pub(super) fn sparkline(what: &'static str, points: &[f64]) -> Chart {
     let most = points.iter().copied().fold(0.0, f64::max);
@@ -34,29 +41,6 @@ pub(super) fn sparkline(what: &'static str, points: &[f64]) -> Chart {
         most,
         &format!("<polyline points=\"{}\"/>", line.trim_end()),
     )
-}
-
-/// A bar for every point, oldest first; the lower part of each is what failed.
-pub(super) fn bars(what: &'static str, points: &[(f64, f64)]) -> Chart {
-    let most = points.iter().map(|(all, _)| *all).fold(0.0, f64::max);
-    let step = WIDTH / points.len().max(1) as f64;
-    let mut shapes = String::new();
-    for (index, (all, failed)) in points.iter().enumerate() {
-        let x = index as f64 * step;
-        for (class, part) in [("all", *all), ("failed", *failed)] {
-            let tall = height(part, most);
-            if tall <= 0.0 {
-                continue;
-            }
-            let (y, wide) = (HEIGHT - tall, (step * 0.8).max(0.5));
-            write!(
-                shapes,
-                "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{tall:.1}\"/>"
-            )
-            .expect("invariant: strings take everything");
-        }
-    }
-    chart(what, most, &shapes)
 }
 
 /// A value above zero is visible.
@@ -87,16 +71,5 @@ mod tests {
         assert!(flat.contains("0.0,28.0 60.0,28.0 120.0,28.0"), "{flat}");
         assert!(!sparkline("x", &[]).to_string().contains("NaN"));
         assert!(!sparkline("x", &[1.0]).to_string().contains("inf"));
-    }
-
-    #[test]
-    fn what_failed_is_drawn_into_its_bar() {
-        let drawn = bars("Results", &[(4.0, 1.0), (0.0, 0.0), (2.0, 0.0)]).to_string();
-        assert_eq!(drawn.matches("class=\"all\"").count(), 2);
-        assert_eq!(drawn.matches("class=\"failed\"").count(), 1);
-        assert!(
-            drawn.contains("height=\"28.0\"") && drawn.contains("height=\"7.0\""),
-            "{drawn}"
-        );
     }
 }

@@ -50,7 +50,7 @@ const VIEWERS_OF_CLIENT_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
     Overview(Window, Option<QueueName>),
-    Queue(QueueName, Option<StateKind>),
+    Queue(QueueName, Option<StateKind>, Window),
     Message(MessageId),
     Redrive(RedriveId),
     Processes,
@@ -65,8 +65,10 @@ impl fmt::Display for Topic {
             Self::Overview(window, Some(after)) => {
                 write!(f, "overview:{}:{after}", window.as_str())
             }
-            Self::Queue(queue, None) => write!(f, "queue:{queue}"),
-            Self::Queue(queue, Some(state)) => write!(f, "queue:{queue}:{state}"),
+            Self::Queue(queue, state, window) => {
+                let state = state.map_or("", StateKind::as_str);
+                write!(f, "queue:{queue}:{state}:{}", window.as_str())
+            }
             Self::Message(id) => write!(f, "message:{id}"),
             Self::Redrive(id) => write!(f, "redrive:{id}"),
             Self::Processes => f.write_str("processes"),
@@ -96,10 +98,11 @@ impl Topic {
             "message" => Self::Message(MessageId(rest.parse().ok()?)),
             "redrive" => Self::Redrive(RedriveId(rest.parse().ok()?)),
             "queue" => {
-                let (queue, state) = rest.split_once(':').unwrap_or((rest, ""));
+                let (queue, rest) = rest.split_once(':').unwrap_or((rest, ""));
+                let (state, window) = rest.split_once(':').unwrap_or((rest, ""));
                 let state = (!state.is_empty()).then_some(state);
                 let state = state.map(str::parse).transpose().ok()?;
-                Self::Queue(queue.parse().ok()?, state)
+                Self::Queue(queue.parse().ok()?, state, Window::read(Some(window)))
             }
             _ => return None,
         })
@@ -117,13 +120,13 @@ impl Topic {
     async fn looked_at(&self, state: &AppState) -> Result<String, Problem> {
         match self {
             Self::Overview(window, after) => overview::live(state, *window, after.as_ref()).await,
-            Self::Queue(name, kind) => {
+            Self::Queue(name, kind, window) => {
                 let query = Query {
                     queue: Some(name.clone()),
                     state: *kind,
                     ..Query::default()
                 };
-                queue::live(state, name, &query).await
+                queue::live(state, name, &query, *window).await
             }
             Self::Message(id) => message::live(state, *id).await,
             Self::Redrive(id) => dead::redrive_live(state, *id).await,
@@ -421,8 +424,9 @@ mod tests {
         for text in [
             "overview:hour",
             "overview:day",
-            "queue:mail",
-            "queue:mail:dead",
+            "overview:week",
+            "queue:mail::hour",
+            "queue:mail:dead:day",
             "message:7",
             "redrive:3",
             "processes",

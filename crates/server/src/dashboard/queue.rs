@@ -2,17 +2,19 @@
 
 use askama::Template;
 use axum::{Extension, extract::State, response::Response};
-use consign_kernel::{Error, PAGE_ENTRIES_MAX, QueueName, StateKind, nearest};
+use consign_kernel::{Error, PAGE_ENTRIES_MAX, QueueName, Situation, StateKind, nearest};
 
 use super::{
     bulk::Bulk,
+    charts::Charts,
     form::Form,
     list::MessageSlice,
     live::Topic,
     policy_words::{Rule, rules},
+    problems::ProblemRow,
     query::{Choices, Query, QueryFields, form},
-    queues::{Alert, QueueRow, Queues},
-    rates::{QueueRates, Rates, Window},
+    queues::{QueueRow, Queues},
+    rates::{Rates, Window},
     shell::{Shell, rendered, see_other, text},
     words::{Moment, count},
 };
@@ -20,7 +22,7 @@ use crate::{
     extract::{InPath, MaybeJson, Params},
     gate::access::Caller,
     problem::Problem,
-    routes::queues as api,
+    routes::{problems as api_problems, queues as api},
     state::AppState,
     wire::operate::ReasonBody,
 };
@@ -43,9 +45,9 @@ struct QueuePage {
 #[template(path = "queue_live.html")]
 struct QueueLiveTemplate {
     name: String,
-    alerts: Vec<Alert>,
+    problems: Vec<ProblemRow>,
     row: QueueRow,
-    rates: Vec<(&'static str, QueueRates)>,
+    charts: String,
     tabs: Vec<Tab>,
     found: MessageSlice,
 }
@@ -73,9 +75,10 @@ pub(super) async fn show(
         queue: Some(name.clone()),
         ..fields.read(now)?
     };
+    let window = Window::read(fields.window.as_deref());
     let path = format!("/ui/queues/{name}");
     let shell = Shell::new(format!("Queue {name}"), "/ui/queues", &caller);
-    let topic = Topic::Queue(name.clone(), query.state).to_string();
+    let topic = Topic::Queue(name.clone(), query.state, window).to_string();
     let choices = Choices {
         queue: false,
         state: false,
@@ -87,7 +90,7 @@ pub(super) async fn show(
         bulk: Bulk::new(&query, &path, query.filter().wanted_state()),
         paused: queue.paused_at.map(|at| Moment::new(at, now)),
         policy: rules(&queue.policy),
-        live: live(&state, &name, &query).await?,
+        live: live(&state, &name, &query, window).await?,
         name: name.to_string(),
     }))
 }
@@ -106,6 +109,7 @@ pub(super) async fn live(
     state: &AppState,
     name: &QueueName,
     wanted: &Query,
+    window: Window,
 ) -> Result<String, Problem> {
     let Some(counted) = state.store.queue_counts(name).await? else {
         return Err(unknown(state, name).await?);
@@ -138,16 +142,17 @@ pub(super) async fn live(
     let states = StateKind::ALL.into_iter();
     let states = states.map(|kind| tab(kind.as_str(), Some(kind)));
     let tabs = std::iter::once(tab("all", None)).chain(states);
-    let mut rates = Vec::new();
-    for (words, window) in [("Last hour", Window::Hour), ("Last day", Window::Day)] {
-        let looked = Rates::look(state, Some(name), window).await?;
-        rates.push((words, looked.of(name)));
-    }
+    let rates = Rates::look(state, Some(name), window).await?;
+    let charts = Charts::new(format!("queue {name}"), &path, window, &rates.points(name));
+    let store = state.store.as_ref();
+    let situation = Situation::read(store, queues.queues.clone(), Some(name)).await?;
+    let open = api_problems::open(state, &situation);
+    let open = open.iter().filter(|it| it.queue.as_ref() == Some(name));
     text(&QueueLiveTemplate {
         name: name.to_string(),
-        alerts: queues.alerts_of(queue, counts),
+        problems: open.map(|it| ProblemRow::new(it, queues.now)).collect(),
         row: queues.row(queue, counts),
-        rates,
+        charts: text(&charts)?,
         tabs: tabs.collect(),
         found: wanted.find(state, &path).await?,
     })

@@ -104,6 +104,8 @@ fn done(word: &str) -> Option<&'static str> {
         "paused_before" => "Nothing was done: this queue was paused already.",
         "resumed_before" => "Nothing was done: this queue was resumed already.",
         "redrive" => "Started.",
+        "acknowledge" => "Acknowledged: it is listed last until its time ends.",
+        "reopen" => "Reopened.",
         "stop" => "Stopped.",
         _ => return None,
     })

@@ -131,12 +131,98 @@ pub(crate) struct DeadCause {
     first_at: Timestamp,
     /// When the last one did.
     last_at: Timestamp,
+    /// How many died in the last quarter of an hour.
+    recent: u64,
+    /// How many died in the quarter of an hour before that.
+    before: u64,
     /// The newest of them.
     example: i64,
     /// Why that one is dead, for people.
     detail: Option<String>,
     /// Where the sink of the queue delivers to now; null if this process has none for it.
     destination: Option<String>,
+}
+
+/// How bad a problem is.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Severity {
+    /// To be known: a paused queue.
+    Info,
+    /// It waits for an operator and does not grow.
+    Low,
+    /// New failures.
+    Medium,
+    /// Messages are late.
+    High,
+    /// Nothing of a queue is delivered.
+    Critical,
+}
+
+/// What is wrong.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ProblemKind {
+    Breaker,
+    NoWorker,
+    NothingDelivered,
+    BacklogGrows,
+    QueueOld,
+    Deaths,
+    BlockedGroups,
+    Schedule,
+    Alerts,
+    ProcessGone,
+    Held,
+    Paused,
+}
+
+/// Whether there is more of it than before.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Trend {
+    Worse,
+    Same,
+    Better,
+}
+
+/// Something that is wrong now.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct OpenProblem {
+    /// What names it, as long as it lasts.
+    key: String,
+    kind: ProblemKind,
+    severity: Severity,
+    /// The queue it is about.
+    queue: Option<String>,
+    /// The code of deaths.
+    code: Option<String>,
+    /// The schedule or the process it is about.
+    subject: Option<String>,
+    /// One sentence for people.
+    text: String,
+    /// How many messages, groups or ticks.
+    count: u64,
+    /// Since when, as far as is known.
+    since: Option<Timestamp>,
+    trend: Trend,
+    acknowledged: Option<Acknowledgement>,
+    /// The page of the dashboard where it is fixed.
+    path: String,
+}
+
+/// That an operator knows a problem.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Acknowledgement {
+    /// The key of the problem.
+    problem: String,
+    /// How bad it was.
+    severity: Severity,
+    at: Timestamp,
+    /// Until when it holds.
+    until: Timestamp,
+    actor: String,
+    reason: String,
 }
 
 /// A lease as others see it: its token is its owner's alone.

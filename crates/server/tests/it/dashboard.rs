@@ -20,6 +20,7 @@ mod live;
 mod login;
 mod message;
 mod pages;
+mod problems;
 mod redrives;
 mod schedules;
 mod sessions;

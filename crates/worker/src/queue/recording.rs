@@ -169,7 +169,7 @@ impl QueueLoop {
             retried: summary.retried - before.retried,
             dead: summary.dead - before.dead,
             uncertain: summary.uncertain - before.uncertain,
-            took_ms: 0,
+            ..OutcomeCounts::default()
         });
     }
 

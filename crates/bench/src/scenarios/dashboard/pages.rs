@@ -37,7 +37,11 @@ fn pages(messages: u32) -> Vec<(String, String)> {
         plain("overview", "/"),
         plain("overview, last day", "/?window=day"),
         plain("queues", "/ui/queues"),
+        plain("overview, last 7 days", "/?window=week"),
+        plain("problems over HTTP", "/v1/problems"),
         plain("queue", "/ui/queues/mail"),
+        plain("queue, last day", "/ui/queues/mail?window=day"),
+        plain("queue, last 7 days", "/ui/queues/mail?window=week"),
         plain("queue with little in it", "/ui/queues/quiet"),
         plain(
             "queue with little delivered",

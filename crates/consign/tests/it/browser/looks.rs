@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use super::{BrowserFixture, TestDatabaseConfig};
 use crate::support::{queue, work};
 
-const PAGES: [&str; 27] = [
+const PAGES: [&str; 29] = [
     "/",
     "/?window=24h",
+    "/?window=7d",
+    "/ui/problems?problem=held%3Amail",
     "/ui/queues",
     "/ui/queues/mail",
     "/ui/queues/mail?state=dead",

@@ -170,6 +170,7 @@ async fn what_workers_do_by_http_counts(bench: Bench) {
             version: "1".into(),
             running_for: Duration::ZERO,
             queues,
+            ..consign_kernel::Heartbeat::default()
         };
         bench.store.heartbeat(&heartbeat).await.unwrap();
     }

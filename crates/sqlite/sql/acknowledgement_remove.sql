@@ -1,0 +1,1 @@
+DELETE FROM acknowledgement WHERE problem = ?1
