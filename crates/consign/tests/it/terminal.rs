@@ -67,7 +67,61 @@ async fn queues_and_messages_are_completed() {
     check(&["explain", ""], &[&dead, &ready], &[]);
     check(&["requeue", ""], &[&dead], &[&ready]);
     check(&["queues", "show", "ev"], &["events"], &["mail"]);
+    check(&["discard", ""], &[&dead], &[&ready]);
+    check(&["cancel", ""], &[&ready], &[&dead]);
+    check(&["hold", ""], &[&ready], &[&dead]);
+    check(
+        &["queues", "set", "mail", "--alert-queue", "e"],
+        &["events"],
+        &["mail"],
+    );
     check(&["re"], &["requeue", "redrive"], &["ls"]);
+}
+
+#[test]
+fn schedules_redrives_and_groups_are_completed() {
+    let consign = Consign::new();
+    for name in ["letters", "parcels"] {
+        consign.run(["queues", "set", name, "--ordered"]).expect(0);
+    }
+    for (queue, group) in [("letters", "ada"), ("letters", "ada"), ("parcels", "bob")] {
+        consign
+            .run(["enqueue", "1", "--queue", queue, "--group", group])
+            .expect(0);
+    }
+    let cron = ["--cron", "0 8 * * *", "--payload", "1"];
+    let add = ["schedules", "add", "report"].into_iter();
+    consign.run(add.chain(cron)).expect(0);
+    consign
+        .run(["redrive", "start", "--rate", "1", "--yes"])
+        .expect(0);
+    for (words, expected) in [
+        (
+            &["schedules", "show", ""][..],
+            &["report\t0 8 * * *, default"][..],
+        ),
+        (&["schedules", "pause", ""], &["report\t0 8 * * *, default"]),
+        (&["schedules", "resume", "x"], &[]),
+        (
+            &["redrive", "show", ""],
+            &["1\trequeue, running: redriven by hand"],
+        ),
+        (
+            &["redrive", "stop", ""],
+            &["1\trequeue, running: redriven by hand"],
+        ),
+        (&["skip", "letters", ""], &["ada\tready"]),
+        (&["skip", "parcels", ""], &["bob\tready"]),
+        (&["skip", "pa"], &["parcels\t1 unfinished, 0 dead"]),
+    ] {
+        let ran = completed(&consign, &with_database(&consign, words)).expect(0);
+        let found: Vec<&str> = ran.stdout.lines().collect();
+        let found: Vec<&str> = found
+            .into_iter()
+            .filter(|it| !it.starts_with('-'))
+            .collect();
+        assert_eq!(found, expected, "{words:?}: {ran:#?}");
+    }
 }
 
 #[test]
