@@ -31,6 +31,7 @@ mod outage;
 mod payments;
 mod pooler;
 mod postgres;
+mod progress;
 mod promtool;
 mod queues;
 mod read;

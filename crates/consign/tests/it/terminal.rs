@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     service::signal,
-    support::{CommandOutput, Consign, finish, queue, work},
+    support::{CommandOutput, Consign, finish, migrated_database, queue, work},
 };
 
 /// What a shell gets for a line that ends with the word that is being typed.
@@ -233,9 +233,19 @@ impl Following {
     }
 }
 
+/// Commands that follow look at the database again and again, so each store is looked at.
+async fn on_both(scenario: impl AsyncFn(Consign)) {
+    scenario(Consign::new()).await;
+    let database = migrated_database().await;
+    scenario(Consign::at(database.url())).await;
+}
+
 #[tokio::test]
 async fn a_queue_is_followed_until_it_is_interrupted() {
-    let consign = Consign::new();
+    on_both(is_followed).await;
+}
+
+async fn is_followed(consign: Consign) {
     consign.run(["queues", "set", "other"]).expect(0);
     let before = consign.enqueue_one();
     let arguments = ["tail", "default", "--interval", "100ms"];
@@ -247,6 +257,9 @@ async fn a_queue_is_followed_until_it_is_interrupted() {
     consign.run(["enqueue", "2", "--key", "k\u{1b}"]).expect(0);
     let first = json.json();
     assert_eq!(first["event"], "enqueued", "{first}");
+    // Both have looked: what one look finds is in the order of the messages.
+    let line = tail.line();
+    assert!(line.contains("enqueued  key k\\u{1b}"), "{line}");
     let store = consign.store().await;
     work(&*store, &queue("default"), Outcome::Retry, "http_503").await;
     let tried: Vec<Value> = [json.json(), json.json()].into();
@@ -258,8 +271,6 @@ async fn a_queue_is_followed_until_it_is_interrupted() {
     }
     assert_eq!(tried[0]["id"], before.0);
     let line = tail.line();
-    assert!(line.contains("enqueued  key k\\u{1b}"), "{line}");
-    let line = tail.line();
     assert!(
         line.contains("attempt 1: retry, http_503 (the sink said http_503); due "),
         "{line}"
@@ -268,9 +279,12 @@ async fn a_queue_is_followed_until_it_is_interrupted() {
     json.interrupt();
 }
 
-#[test]
-fn a_watched_list_is_printed_again_until_it_is_interrupted() {
-    let consign = Consign::new();
+#[tokio::test]
+async fn a_watched_list_is_printed_again_until_it_is_interrupted() {
+    on_both(is_watched).await;
+}
+
+async fn is_watched(consign: Consign) {
     consign.enqueue_one();
     let mut watched = Following::start(&consign, &["ls", "--watch", "1"]);
     for _ in 0..2 {
