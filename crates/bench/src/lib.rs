@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod backend;
+mod beside;
 mod control;
 mod drain;
 mod environment;
@@ -21,4 +22,4 @@ mod usage;
 pub use environment::{Environment, Postgres};
 pub use options::{Options, Scale, Scenario};
 pub use report::{Against, Bound, Figure, Measure, Report, ScenarioReport, Target, Unit};
-pub use run::run;
+pub use run::{run, run_beside};

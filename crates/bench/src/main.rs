@@ -46,7 +46,13 @@ async fn measure(cli: &Cli) -> Result<Report> {
         // Without standard error the figures are still the result.
         writeln!(std::io::stderr(), "{line}").unwrap_or_default();
     };
-    let report = consign_bench::run(&cli.options, server, &progress).await?;
+    let report = match &cli.options.beside {
+        Some(other) => {
+            let own = std::env::current_exe()?;
+            consign_bench::run_beside(&cli.options, server, (&own, other), &progress).await?
+        }
+        None => consign_bench::run(&cli.options, server, &progress).await?,
+    };
     let mut out = std::io::stdout().lock();
     if cli.json {
         serde_json::to_writer_pretty(&mut out, &report)?;

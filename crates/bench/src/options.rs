@@ -43,6 +43,10 @@ pub struct Options {
     /// The program whose processes are measured, such as an older one [default: `consign` beside this program]
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
+
+    /// Compare with another build of consign-bench: both run drain and pickup, or the named scenarios, in turns
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["program", "attack"])]
+    pub beside: Option<PathBuf>,
 }
 
 impl Options {

@@ -1,13 +1,16 @@
 //! From options to a report.
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::mpsc::{self, UnboundedSender},
+    task::JoinSet,
+};
 
 use crate::{
-    Environment, Options, Report, Scenario, ScenarioReport,
+    Environment, Options, Report, Scenario, ScenarioReport, beside,
     scenarios::{self, Answer, Plan},
 };
 
@@ -21,16 +24,7 @@ pub async fn run(
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Report> {
     let (lines, mut heard) = mpsc::unbounded_channel();
-    let plan = Plan {
-        server: server.map(str::to_owned),
-        counts: options.scale.counts(),
-        rounds: options.rounds(),
-        directory: options.directory(),
-        program: options.program.clone(),
-        openmemory: options.openmemory(),
-        attacks: options.attack.clone(),
-        lines,
-    };
+    let plan = plan(options, server, lines);
     let environment = Environment::read(options, &plan).await?;
     let mut report = Report::new(environment);
     for scenario in chosen(options, server, &mut report)? {
@@ -52,6 +46,33 @@ pub async fn run(
         });
     }
     Ok(report)
+}
+
+/// Runs scenarios of two builds of this program, `own` and `other`, in turns; by default drain and pickup.
+pub async fn run_beside(
+    options: &Options,
+    server: Option<&str>,
+    (own, other): (&Path, &Path),
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<Report> {
+    // Nothing of the plan is carried out here: it is what the environment is read for.
+    let (lines, _) = mpsc::unbounded_channel();
+    let environment = Environment::read(options, &plan(options, server, lines)).await?;
+    let report = Report::new(environment);
+    beside::measure(options, server, (own, other), say, report).await
+}
+
+fn plan(options: &Options, server: Option<&str>, lines: UnboundedSender<String>) -> Plan {
+    Plan {
+        server: server.map(str::to_owned),
+        counts: options.scale.counts(),
+        rounds: options.rounds(),
+        directory: options.directory(),
+        program: options.program.clone(),
+        openmemory: options.openmemory(),
+        attacks: options.attack.clone(),
+        lines,
+    }
 }
 
 /// Measures in a task of its own, as workers run.

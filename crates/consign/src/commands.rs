@@ -16,6 +16,7 @@ pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod migrate;
 pub(crate) mod pause;
+mod preview;
 pub(crate) mod problems;
 pub(crate) mod queues;
 pub(crate) mod redrive;

@@ -67,7 +67,7 @@ impl Telemetry {
     pub(crate) fn renderer(&self) -> impl Fn() -> String + Send + Sync + 'static {
         let prometheus = self.prometheus.clone();
         let aliases = self.aliases.clone();
-        move || with_aliases(&prometheus.render(), &aliases)
+        move || metrics::with_untyped(with_aliases(&prometheus.render(), &aliases))
     }
 
     /// Lets what samples the queues keep histograms from growing.

@@ -109,6 +109,7 @@ pass_on! {
         stop_redrive(id: RedriveId, by: &By) -> Redrive;
         resume_redrive(id: RedriveId, by: &By) -> Redrive;
         first_dead(plan: &RedrivePlan, limit: u32) -> Vec<DeadLetter>;
+        first_open(plan: &RedrivePlan, limit: u32) -> Vec<MessageSummary>;
         redrive(id: RedriveId) -> Option<Redrive>;
         redrives(limit: u32) -> Vec<Redrive>;
     }

@@ -129,6 +129,12 @@ impl RedrivePlan {
             && self.code.as_ref().is_none_or(|wanted| wanted == code)
     }
 
+    /// The queue whose ready and waiting messages are meant, if it cancels.
+    pub fn cancelled_queue(&self) -> Option<&QueueName> {
+        let queue = self.queue.as_ref();
+        queue.filter(|_| self.action == RedriveAction::Cancel)
+    }
+
     /// How many of the first messages are shown, for a requested number.
     pub fn shown(&self, limit: u32) -> u32 {
         let most = self.limit.unwrap_or(u64::MAX).min(PAGE_ENTRIES_MAX.into());

@@ -230,6 +230,9 @@ pub trait Redrives: Send + Sync {
     /// id as it goes; at most `limit`, and at most 1,000. None for one that cancels.
     async fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<DeadLetter>>;
 
+    /// The same of ready and waiting messages, for a redrive that cancels. None for any other.
+    async fn first_open(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<MessageSummary>>;
+
     /// One redrive.
     async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>>;
 

@@ -296,6 +296,21 @@ impl PostgresStore {
     }
 }
 
+impl PostgresStore {
+    /// The first ready and waiting messages of a queue, by ascending id.
+    pub(crate) async fn list_open(
+        &self,
+        queue: &QueueName,
+        limit: u32,
+    ) -> Result<Vec<MessageSummary>> {
+        let statement = sqlx::query(way!("open").page)
+            .bind(queue.as_str())
+            .bind(i64::from(limit));
+        let rows = self.read("list what a redrive would cancel", statement);
+        rows.await?.iter().rev().map(listed).collect()
+    }
+}
+
 /// Whether a text holds what no text in PostgreSQL can, so that nothing fits it; the server would
 /// reject the query.
 pub fn holds_nul(text: &Option<String>) -> bool {

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use consign_kernel::{
-    By, DeadLetter, MessageId, PAGE_ENTRIES_MAX, QueueName, Redrive, RedriveAction, RedriveId,
-    RedrivePlan, RedriveState, Redrives, Result,
+    By, DeadLetter, MessageId, MessageSummary, PAGE_ENTRIES_MAX, QueueName, Redrive, RedriveAction,
+    RedriveId, RedrivePlan, RedriveState, Redrives, Result,
 };
 use sqlx::postgres::PgRow;
 
@@ -54,6 +54,13 @@ impl Redrives for PostgresStore {
             .bind(plan.action == RedriveAction::Discard);
         let rows = self.read("list what a redrive would take", statement);
         rows.await?.iter().map(dead_letter).collect()
+    }
+
+    async fn first_open(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<MessageSummary>> {
+        match plan.cancelled_queue() {
+            Some(queue) => self.list_open(queue, plan.shown(limit)).await,
+            None => Ok(Vec::new()),
+        }
     }
 
     async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {

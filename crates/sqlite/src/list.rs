@@ -166,7 +166,7 @@ async fn by_prefix(
 }
 
 /// What a list shows of these messages, as far as they fit.
-async fn details(
+pub(crate) async fn details(
     connection: &mut SqliteConnection,
     filter: &Filter,
     ids: Vec<i64>,

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use consign_failpoint::kill_at;
 use consign_kernel::{
-    By, DeadLetter, Error, Filter, MessageId, Move, PAGE_ENTRIES_MAX, QueueName, Redrive,
-    RedriveAction, RedriveId, RedrivePlan, RedriveState, Redrives, redrive_by,
+    By, DeadLetter, Error, Filter, MessageId, MessageSummary, Move, PAGE_ENTRIES_MAX, QueueName,
+    Redrive, RedriveAction, RedriveId, RedrivePlan, RedriveState, Redrives, redrive_by,
 };
 use jiff::Timestamp;
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
@@ -13,7 +13,7 @@ use crate::{
     SqliteStore,
     error::{Failure, Result},
     job::Work,
-    list::count_dead,
+    list::{count_dead, details},
     queues,
     read::{LetterColumns, letter},
     rows, sql,
@@ -56,6 +56,16 @@ impl Redrives for SqliteStore {
     ) -> consign_kernel::Result<Vec<DeadLetter>> {
         snapshot!(self, "list what a redrive would take", |tx| {
             first_dead(&mut tx, plan, limit)
+        })
+    }
+
+    async fn first_open(
+        &self,
+        plan: &RedrivePlan,
+        limit: u32,
+    ) -> consign_kernel::Result<Vec<MessageSummary>> {
+        snapshot!(self, "list what a redrive would cancel", |tx| {
+            first_open(&mut tx, plan, limit)
         })
     }
 
@@ -357,4 +367,25 @@ pub(crate) async fn first_dead(
         .fetch_all(connection)
         .await?;
     found.into_iter().map(letter).collect()
+}
+
+/// What a redrive of this plan would cancel first.
+pub(crate) async fn first_open(
+    connection: &mut SqliteConnection,
+    plan: &RedrivePlan,
+    limit: u32,
+) -> Result<Vec<MessageSummary>> {
+    let Some(queue) = plan.cancelled_queue() else {
+        return Ok(Vec::new());
+    };
+    let ids: Vec<i64> = sqlx::query_scalar(sql!("redrive_cancel_next"))
+        .bind(queue.as_str())
+        .bind(i64::MIN)
+        .bind(i64::MAX)
+        .bind(plan.shown(limit))
+        .fetch_all(&mut *connection)
+        .await?;
+    let mut items = details(connection, &Filter::default(), ids).await?;
+    items.reverse();
+    Ok(items)
 }

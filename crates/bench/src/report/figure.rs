@@ -1,9 +1,9 @@
 //! One measured thing, its target, and whether it was met.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a figure counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Messages per second.

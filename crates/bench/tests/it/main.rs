@@ -26,6 +26,7 @@ async fn measure(scenario: Scenario, server: Option<&str>) -> anyhow::Result<Rep
         openmemory: None,
         attack: Vec::new(),
         program: None,
+        beside: None,
     };
     consign_bench::run(&options, server, &|_| ()).await
 }

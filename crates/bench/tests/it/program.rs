@@ -49,6 +49,27 @@ fn a_scenario_that_needs_a_server_reports_it() {
     assert!(stderr.contains("--database postgres://"), "{stderr}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn two_builds_are_compared_in_turns() {
+    let database = TestDatabase::create(async |_| ()).await;
+    let itself = env!("CARGO_BIN_EXE_consign-bench");
+    let folder = folder();
+    let options = ["--json", "--rounds", "2", "--database", database.url()];
+    let beside = ["--beside", itself, "drain"];
+    let ran = run_in(folder.path(), &[&options[..], &beside[..]].concat());
+    let report = report(&ran);
+    assert_eq!(report["scenarios"].as_array().unwrap().len(), 1);
+    let figures = report["scenarios"][0]["figures"].as_array().unwrap();
+    assert_eq!(figures[0]["name"], "enqueued by 500, claimed by 500");
+    for figure in figures {
+        assert_eq!(figure["against"]["name"], "other build", "{figure}");
+        assert_eq!(figure["rounds"].as_array().unwrap().len(), 2, "{figure}");
+        assert!(figure["ratio"].as_f64().unwrap() > 0.0, "{figure}");
+    }
+    let rounds = String::from_utf8_lossy(&ran.stderr).matches(itself).count();
+    assert_eq!(rounds, 4, "two rounds of each: {ran:?}");
+}
+
 /// Each starts processes of consign and measures them. How fast they are does not matter here;
 /// that nothing is lost or delivered twice does.
 async fn run(scenarios: &[&str]) -> Value {

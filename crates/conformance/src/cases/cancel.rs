@@ -161,6 +161,25 @@ pub(crate) async fn a_redrive_cancels_what_was_enqueued_before(harness: &dyn Har
         stage.store.first_dead(&plan, 10).await.expect("answers"),
         []
     );
+    let shown = async |plan: &RedrivePlan, limit| {
+        let open = stage.store.first_open(plan, limit).await;
+        let open = open.expect("first_open answers").into_iter();
+        open.map(|it| (it.id, it.state)).collect::<Vec<_>>()
+    };
+    let waits = [Waiting, Waiting, Ready, Waiting, Waiting, Ready];
+    let takes: Vec<_> = sent[1..].iter().chain(&later).copied().zip(waits).collect();
+    assert_eq!(
+        shown(&plan, 1_000).await,
+        takes,
+        "in the order it takes them"
+    );
+    assert_eq!(shown(&plan, 2).await, takes[..2]);
+    let short = RedrivePlan {
+        limit: Some(1),
+        ..plan.clone()
+    };
+    assert_eq!(shown(&short, 10).await, takes[..1], "no more than it takes");
+    assert_eq!(shown(&of_mail(RedriveAction::Discard), 10).await, []);
     let started = stage.start(&plan).await;
     assert_eq!(started.total, 6, "all but the leased and the dead");
     stage.advance(Duration::from_micros(1)).await;

@@ -8,7 +8,7 @@ use consign_kernel::{
     By, MessageId, QueueName, Redrive, RedriveAction, RedrivePlan, RedriveState, Store,
 };
 
-use super::redrive;
+use super::{preview::preview, redrive};
 use crate::{
     arguments::{ByArgs, message_id},
     context::{Context, known_queue},
@@ -167,7 +167,7 @@ impl PaceArgs {
             known_queue(&*store, queue).await?;
         }
         if self.dry_run || !self.yes {
-            return redrive::preview(context.out, &*store, &plan).await;
+            return preview(context.out, &*store, &plan).await;
         }
         let by = by.by_with_reason()?;
         let started = run(context, &*store, &plan, &by).await?;

@@ -271,7 +271,7 @@ fn dead_table(messages: &[MessageSummary], now: Timestamp) -> Table {
     table
 }
 
-fn table(messages: &[MessageSummary], now: Timestamp) -> Table {
+pub(super) fn table(messages: &[MessageSummary], now: Timestamp) -> Table {
     let mut table = Table::new([
         ">id",
         "queue",

@@ -2,22 +2,18 @@
 //! `work`.
 
 use clap::{Args, Subcommand};
-use consign_kernel::{
-    Filter, QueueName, Redrive, RedriveAction, RedriveId, RedrivePlan, RedriveState, Store,
-};
+use consign_kernel::{QueueName, Redrive, RedriveAction, RedriveId, RedrivePlan, RedriveState};
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::preview::preview;
 use crate::{
     arguments::ByArgs,
     context::{Context, known_queue},
     failure::{Exit, Failure},
-    output::{Output, Table, count, or_dash, plain},
+    output::{Output, Table, or_dash, plain},
     when::{age, stamp},
 };
-
-/// A preview need not count further.
-const COUNT_MAX: u64 = 1_000_000;
 
 /// Requeue, discard or cancel messages by filter, at a limited rate.
 ///
@@ -151,49 +147,6 @@ impl Start {
             return print(context.out, &started);
         }
         preview(context.out, &*store, &plan).await
-    }
-}
-
-/// Prints how many messages a redrive of this plan would move.
-pub(super) async fn preview(
-    out: Output,
-    store: &dyn Store,
-    plan: &RedrivePlan,
-) -> Result<Exit, Failure> {
-    let at_most = plan.limit.unwrap_or(COUNT_MAX).min(COUNT_MAX);
-    let total = match &plan.queue {
-        Some(queue) if plan.action == RedriveAction::Cancel => {
-            let counted = store.queue_counts(queue).await?;
-            let open = counted.map(|(_, counts)| counts.ready + counts.scheduled + counts.waiting);
-            open.unwrap_or_default().min(at_most)
-        }
-        _ => {
-            let filter = Filter {
-                queue: plan.queue.clone(),
-                code: plan.code.clone(),
-                ..Filter::default()
-            };
-            store.count_dead(&filter, at_most).await?
-        }
-    };
-    if out.is_json() {
-        out.json(&json!({"preview": true, "total": total, "plan": plan}))?;
-        return Ok(Exit::Fine);
-    }
-    let or_more = if total == COUNT_MAX { " or more" } else { "" };
-    out.line(format_args!(
-        "{}{or_more} would be {}. Nothing was changed: run it again with --yes.",
-        count(total, "message"),
-        done(plan.action)
-    ))?;
-    Ok(Exit::Fine)
-}
-
-fn done(action: RedriveAction) -> &'static str {
-    match action {
-        RedriveAction::Requeue => "requeued",
-        RedriveAction::Discard => "discarded",
-        RedriveAction::Cancel => "cancelled",
     }
 }
 

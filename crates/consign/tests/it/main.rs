@@ -32,6 +32,7 @@ mod payments;
 mod pooler;
 mod postgres;
 mod problems;
+mod progress;
 mod promtool;
 mod queues;
 mod read;

@@ -3,7 +3,7 @@
 use consign_kernel::{Claim, Outcome};
 use serde_json::json;
 
-use crate::support::{Consign, queue, work};
+use crate::support::{Consign, assert_stable, queue, work};
 
 #[test]
 fn a_message_is_held_and_put_back() {
@@ -123,10 +123,14 @@ async fn messages_are_closed_by_filter() {
     }
     let reason = ["--reason", "not wanted"];
     consign.run(["cancel"]).expect(2);
-    let preview = consign.run(["discard", "--code", "http_404"]).expect(0);
+    let discard = ["discard", "--code", "http_404"];
+    let preview = consign.run(discard).expect(0);
+    assert_stable("discard_preview", &preview.stdout);
+    let preview = consign.json(discard);
+    let of = |kind: &str, word: &str, count: u64| json!([{"queue": "default", kind: word, "count": count}]);
     assert_eq!(
-        preview.stdout,
-        "1 message would be discarded. Nothing was changed: run it again with --yes.\n"
+        (&preview["counts"], &preview["first"][0]["message_id"]),
+        (&of("code", "http_404", 1), &json!(1))
     );
     consign
         .run(["discard", "--queue", "default", "--yes"])
@@ -140,10 +144,14 @@ async fn messages_are_closed_by_filter() {
     );
     let cancel = ["cancel", "--queue", "default"];
     let preview = consign.run(cancel).expect(0).stdout;
-    assert!(
-        preview.starts_with("2 messages would be cancelled"),
-        "{preview}"
+    assert_stable("cancel_preview", &preview);
+    let preview = consign.json(cancel.into_iter().chain(["--limit", "1"]));
+    assert_eq!(
+        (&preview["total"], &preview["counts"]),
+        (&json!(1), &of("state", "ready", 2))
     );
+    let first = preview["first"].as_array().unwrap();
+    assert_eq!((first.len(), &first[0]["id"]), (1, &json!(2)), "the oldest");
     let yes = ["--yes", "--json"].into_iter().chain(reason);
     let done = consign.run(cancel.into_iter().chain(yes)).expect(0).json();
     assert_eq!(

@@ -37,6 +37,10 @@ async fn dead_messages_come_back_little_by_little() {
     ];
     assert_eq!(consign.run(still).expect(0).json()["preview"], true);
     assert_eq!(dead(), 6, "a preview changes nothing");
+    let short = ["redrive", "start", "--queue", "events", "--limit", "4"];
+    let preview = consign.run(short).expect(0).stdout;
+    let share = "4 messages of the 6 that match would be requeued.";
+    assert!(preview.contains(share), "{preview}");
 
     receiver.set(ReplyMode::Takes(std::time::Duration::ZERO));
     let start = [

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use consign_kernel::{By, MissedPolicy, ScheduleName, SchedulePlan, Store};
+use consign_kernel::{By, MissedPolicy, ScheduleName, SchedulePlan, Store, TICKS_MAX};
 use consign_testkit::eventually;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
-    orders::bench::{Bench, on_both},
+    orders::bench::{Bench, Kind, on_both},
     service::{SOON, Service},
     support::{Consign, queue},
 };
@@ -16,6 +16,16 @@ use crate::{
 /// A clock that runs so much faster than the machine's: a minute every 25 ms.
 const SPEED: u32 = 2_400;
 const TICKS: u64 = 1_000;
+/// Of a file, as many steps as this are killed, each of up to a hundred ticks.
+const STEPS_KILLED: u64 = 5;
+/// In PostgreSQL a step takes long enough to be killed in.
+const SLOW_STEPS: &str = "
+    CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM pg_sleep(0.05); RETURN NULL; END $$;
+    CREATE TRIGGER slow AFTER INSERT ON consign.message FOR EACH STATEMENT EXECUTE FUNCTION public.slow()";
+const STEPS_UNDER_WAY: &str = "SELECT count(*) AS n FROM pg_stat_activity \
+    WHERE datname = current_database() AND state = 'active' AND query LIKE '%FROM consign.tick(%' \
+    AND pid <> pg_backend_pid()";
 /// How long a hundred ticks may take on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -31,8 +41,8 @@ struct Compressed {
     step_s: i64,
 }
 
-/// Makes the database's clock run fast. SQLite has the machine's: there, ticks of every second have been missed,
-/// not more than the policy allows, however long the processes take to start.
+/// Makes the database's clock run fast. SQLite has the machine's, which no test may change: there, ticks of every
+/// second have been missed, not more than the policy allows, however long the processes take to start.
 async fn compress_time(bench: &Bench) -> Compressed {
     let every = |cron: &str| SchedulePlan {
         time_zone: "Europe/Berlin".to_owned(),
@@ -52,6 +62,7 @@ async fn compress_time(bench: &Bench) -> Compressed {
              RETURN timestamptz '{now}' + (clock_timestamp() - timestamptz '{now}') * {SPEED}"
     );
     bench.eye().await.run(&clock).await;
+    bench.eye().await.run(SLOW_STEPS).await;
     let now = bench
         .consign
         .store()
@@ -67,10 +78,37 @@ async fn compress_time(bench: &Bench) -> Compressed {
     }
 }
 
+fn start(consign: &Consign) -> Service {
+    Service::launch(consign, &["serve", "--listen", "127.0.0.1:0"], |_| {})
+}
+
+/// Three processes at a time die in a step: two before its commit, the third behind it. So each three take the
+/// ticks of one step, and of another where it shares the transaction of another job, which is no point to die
+/// at. Returns how many were killed.
+async fn die_in_steps(consign: &Consign) -> u32 {
+    let mut kills = 0;
+    for _ in 0..STEPS_KILLED {
+        let launch = |point: &str| {
+            let arguments = ["serve", "--listen", "127.0.0.1:0"];
+            Service::launch(consign, &arguments, |command| {
+                command.env("CONSIGN_FAILPOINT", format!("{point}:kill"));
+            })
+        };
+        let points = ["tick_before_commit", "tick_committed", "tick_before_commit"];
+        for mut doomed in points.map(launch) {
+            let status = doomed.child.wait(LONG).await;
+            assert_eq!(status.code(), None, "killed, not ended: {}", doomed.log());
+            kills += 1;
+        }
+    }
+    kills
+}
+
 /// Three processes run the schedules; one after another is killed and replaced, until so many ticks are taken.
-async fn take_and_kill(consign: &Consign, store: &dyn Store, schedule: &ScheduleName) -> u32 {
-    let start = || Service::launch(consign, &["serve", "--listen", "127.0.0.1:0"], |_| {});
-    let mut services: Vec<Service> = (0..3).map(|_| start()).collect();
+/// On PostgreSQL each kill comes while a step is under way, of the one that is killed or of another.
+async fn take_and_kill(bench: &Bench, store: &dyn Store, schedule: &ScheduleName) -> u32 {
+    let consign = &bench.consign;
+    let mut services: Vec<Service> = (0..3).map(|_| start(consign)).collect();
     let (mut goal, mut kills) = (0, 0);
     while goal < TICKS {
         goal += TICKS / 10;
@@ -78,15 +116,22 @@ async fn take_and_kill(consign: &Consign, store: &dyn Store, schedule: &Schedule
             store.schedule(schedule).await.unwrap().unwrap().ticks >= goal
         })
         .await;
+        if bench.kind == Kind::Postgres {
+            eventually("a step is under way", LONG, async || {
+                bench.eye().await.number(STEPS_UNDER_WAY).await > 0
+            })
+            .await;
+        }
         let victim = &mut services[kills as usize % 3];
         victim.child.kill9();
-        *victim = start();
+        *victim = start(consign);
         kills += 1;
     }
     kills
 }
 
-/// A thousand ticks, three processes, ten of them killed: each tick has one message.
+/// A thousand ticks, three processes, ten of them killed and in SQLite fifteen more in steps: each tick has one
+/// message.
 #[test]
 fn processes_that_are_killed_take_each_tick_once() {
     on_both(async |mut bench| {
@@ -104,7 +149,12 @@ fn processes_that_are_killed_take_each_tick_once() {
         } = compress_time(&bench).await;
         let often = name("often");
         store.put_schedule(&often, &plan, first, &by).await.unwrap();
-        assert_eq!(take_and_kill(&bench.consign, &*store, &often).await, 10);
+        if bench.kind == Kind::Sqlite {
+            assert_eq!(die_in_steps(&bench.consign).await, 15);
+            let taken = store.schedule(&often).await.unwrap().unwrap().ticks;
+            assert!(taken >= STEPS_KILLED * TICKS_MAX as u64, "{taken}");
+        }
+        assert_eq!(take_and_kill(&bench, &*store, &often).await, 10);
 
         let paused = store.pause_schedule(&often, &by).await.unwrap();
         assert!(paused.ticks >= TICKS, "{paused:?}");
@@ -115,6 +165,10 @@ fn processes_that_are_killed_take_each_tick_once() {
             let sql = format!("SELECT count({what}) AS n FROM message WHERE queue = 'ticks'");
             let found = bench.eye().await.number(&sql).await;
             assert_eq!(found as u64, paused.ticks, "{what}");
+        }
+        if bench.kind == Kind::Postgres {
+            let drop = "DROP TRIGGER slow ON consign.message";
+            bench.eye().await.run(drop).await;
         }
         bench.doctor();
         // What the queue's app takes from nobody else, it does not take from a schedule.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     service::signal,
-    support::{CommandOutput, Consign, finish, queue, work},
+    support::{CommandOutput, Consign, finish, migrated_database, queue, work},
 };
 
 /// What a shell gets for a line that ends with the word that is being typed.
@@ -67,7 +67,61 @@ async fn queues_and_messages_are_completed() {
     check(&["explain", ""], &[&dead, &ready], &[]);
     check(&["requeue", ""], &[&dead], &[&ready]);
     check(&["queues", "show", "ev"], &["events"], &["mail"]);
+    check(&["discard", ""], &[&dead], &[&ready]);
+    check(&["cancel", ""], &[&ready], &[&dead]);
+    check(&["hold", ""], &[&ready], &[&dead]);
+    check(
+        &["queues", "set", "mail", "--alert-queue", "e"],
+        &["events"],
+        &["mail"],
+    );
     check(&["re"], &["requeue", "redrive"], &["ls"]);
+}
+
+#[test]
+fn schedules_redrives_and_groups_are_completed() {
+    let consign = Consign::new();
+    for name in ["letters", "parcels"] {
+        consign.run(["queues", "set", name, "--ordered"]).expect(0);
+    }
+    for (queue, group) in [("letters", "ada"), ("letters", "ada"), ("parcels", "bob")] {
+        consign
+            .run(["enqueue", "1", "--queue", queue, "--group", group])
+            .expect(0);
+    }
+    let cron = ["--cron", "0 8 * * *", "--payload", "1"];
+    let add = ["schedules", "add", "report"].into_iter();
+    consign.run(add.chain(cron)).expect(0);
+    consign
+        .run(["redrive", "start", "--rate", "1", "--yes"])
+        .expect(0);
+    for (words, expected) in [
+        (
+            &["schedules", "show", ""][..],
+            &["report\t0 8 * * *, default"][..],
+        ),
+        (&["schedules", "pause", ""], &["report\t0 8 * * *, default"]),
+        (&["schedules", "resume", "x"], &[]),
+        (
+            &["redrive", "show", ""],
+            &["1\trequeue, running: redriven by hand"],
+        ),
+        (
+            &["redrive", "stop", ""],
+            &["1\trequeue, running: redriven by hand"],
+        ),
+        (&["skip", "letters", ""], &["ada\tready"]),
+        (&["skip", "parcels", ""], &["bob\tready"]),
+        (&["skip", "pa"], &["parcels\t1 unfinished, 0 dead"]),
+    ] {
+        let ran = completed(&consign, &with_database(&consign, words)).expect(0);
+        let found: Vec<&str> = ran.stdout.lines().collect();
+        let found: Vec<&str> = found
+            .into_iter()
+            .filter(|it| !it.starts_with('-'))
+            .collect();
+        assert_eq!(found, expected, "{words:?}: {ran:#?}");
+    }
 }
 
 #[test]
@@ -179,9 +233,19 @@ impl Following {
     }
 }
 
+/// Commands that follow look at the database again and again, so each store is looked at.
+async fn on_both(scenario: impl AsyncFn(Consign)) {
+    scenario(Consign::new()).await;
+    let database = migrated_database().await;
+    scenario(Consign::at(database.url())).await;
+}
+
 #[tokio::test]
 async fn a_queue_is_followed_until_it_is_interrupted() {
-    let consign = Consign::new();
+    on_both(is_followed).await;
+}
+
+async fn is_followed(consign: Consign) {
     consign.run(["queues", "set", "other"]).expect(0);
     let before = consign.enqueue_one();
     let arguments = ["tail", "default", "--interval", "100ms"];
@@ -193,6 +257,9 @@ async fn a_queue_is_followed_until_it_is_interrupted() {
     consign.run(["enqueue", "2", "--key", "k\u{1b}"]).expect(0);
     let first = json.json();
     assert_eq!(first["event"], "enqueued", "{first}");
+    // Both have looked: what one look finds is in the order of the messages.
+    let line = tail.line();
+    assert!(line.contains("enqueued  key k\\u{1b}"), "{line}");
     let store = consign.store().await;
     work(&*store, &queue("default"), Outcome::Retry, "http_503").await;
     let tried: Vec<Value> = [json.json(), json.json()].into();
@@ -204,8 +271,6 @@ async fn a_queue_is_followed_until_it_is_interrupted() {
     }
     assert_eq!(tried[0]["id"], before.0);
     let line = tail.line();
-    assert!(line.contains("enqueued  key k\\u{1b}"), "{line}");
-    let line = tail.line();
     assert!(
         line.contains("attempt 1: retry, http_503 (the sink said http_503); due "),
         "{line}"
@@ -214,9 +279,12 @@ async fn a_queue_is_followed_until_it_is_interrupted() {
     json.interrupt();
 }
 
-#[test]
-fn a_watched_list_is_printed_again_until_it_is_interrupted() {
-    let consign = Consign::new();
+#[tokio::test]
+async fn a_watched_list_is_printed_again_until_it_is_interrupted() {
+    on_both(is_watched).await;
+}
+
+async fn is_watched(consign: Consign) {
     consign.enqueue_one();
     let mut watched = Following::start(&consign, &["ls", "--watch", "1"]);
     for _ in 0..2 {

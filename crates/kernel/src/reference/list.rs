@@ -5,8 +5,8 @@ use jiff::Timestamp;
 
 use super::{Reference, later};
 use crate::{
-    Browse, Cursor, DEATHS_WINDOW, DeadCause, DeadLetter, Filter, MessageId, MessageSummary,
-    PAGE_ENTRIES_MAX, Page, ReferenceStore, StateKind, error::Result,
+    Browse, Cursor, DEATHS_WINDOW, DeadCause, DeadLetter, Filter, Message, MessageId,
+    MessageSummary, PAGE_ENTRIES_MAX, Page, ReferenceStore, StateKind, error::Result,
 };
 
 #[async_trait]
@@ -54,24 +54,28 @@ impl Reference {
                     .as_ref()
                     .is_none_or(|wanted| Some(wanted) == listed.code.as_ref())
         };
-        let listed = self.messages.values().rev().map(|message| {
-            let dead = self.dead.get(&message.id);
-            MessageSummary {
-                id: message.id,
-                queue: message.queue.clone(),
-                key: message.key.clone(),
-                group: message.group.clone(),
-                created_at: message.created_at,
-                state: self
-                    .state(message.id)
-                    .map_or(StateKind::Ready, |state| state.kind()),
-                attempts: self.history(message.id).len() as u32,
-                code: dead.map(|dead| dead.code.clone()),
-                detail: dead.and_then(|dead| dead.detail.clone()),
-                erased: self.erasures.contains_key(&message.id),
-            }
-        });
+        let messages = self.messages.values().rev();
+        let listed = messages.map(|message| self.summary(message));
         page(listed.filter(matches), |listed| listed.id, before, limit)
+    }
+
+    /// What lists show of a message.
+    pub(super) fn summary(&self, message: &Message) -> MessageSummary {
+        let dead = self.dead.get(&message.id);
+        MessageSummary {
+            id: message.id,
+            queue: message.queue.clone(),
+            key: message.key.clone(),
+            group: message.group.clone(),
+            created_at: message.created_at,
+            state: self
+                .state(message.id)
+                .map_or(StateKind::Ready, |state| state.kind()),
+            attempts: self.history(message.id).len() as u32,
+            code: dead.map(|dead| dead.code.clone()),
+            detail: dead.and_then(|dead| dead.detail.clone()),
+            erased: self.erasures.contains_key(&message.id),
+        }
     }
 
     /// Dead messages by id, newest first.

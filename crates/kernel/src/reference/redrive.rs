@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use super::{RedriveRow, Reference};
 use crate::{
-    By, DeadLetter, Filter, MessageId, Move, PAGE_ENTRIES_MAX, QueueName, Redrive, RedriveAction,
-    RedriveId, RedrivePlan, RedriveState, Redrives, ReferenceStore,
+    By, DeadLetter, Filter, MessageId, MessageSummary, Move, PAGE_ENTRIES_MAX, QueueName, Redrive,
+    RedriveAction, RedriveId, RedrivePlan, RedriveState, Redrives, ReferenceStore,
     error::{Error, Result},
     redrive::redrive_by,
 };
@@ -33,6 +33,10 @@ impl Redrives for ReferenceStore {
 
     async fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<DeadLetter>> {
         Ok(self.at(|reference, _| reference.first_dead(plan, limit)))
+    }
+
+    async fn first_open(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<MessageSummary>> {
+        Ok(self.at(|reference, _| reference.first_open(plan, limit)))
     }
 
     async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {
@@ -141,18 +145,28 @@ impl Reference {
         letters.take(plan.shown(limit) as usize).collect()
     }
 
+    /// What a redrive of this plan would cancel first.
+    pub fn first_open(&self, plan: &RedrivePlan, limit: u32) -> Vec<MessageSummary> {
+        let Some(queue) = plan.cancelled_queue() else {
+            return Vec::new();
+        };
+        let cancellable = self.cancellable(queue).into_iter();
+        let listed = cancellable.map(|id| self.summary(&self.messages[&id]));
+        listed.take(plan.shown(limit) as usize).collect()
+    }
+
     /// What a redrive takes next, and whether nothing is left after that.
     fn next_covered(&self, redrive: &Redrive, count: usize) -> (Vec<MessageId>, bool) {
         let after = redrive.cursor.map_or(Bound::Unbounded, Bound::Excluded);
         let beyond = (after, Bound::Unbounded);
-        let covered: Vec<MessageId> = match &redrive.plan.queue {
-            Some(queue) if redrive.plan.action == RedriveAction::Cancel => {
+        let covered: Vec<MessageId> = match redrive.plan.cancelled_queue() {
+            Some(queue) => {
                 let cancellable = self.cancellable(queue);
                 let is_older = |id: &&MessageId| self.messages[id].created_at <= redrive.started_at;
                 let older = cancellable.range(beyond).filter(is_older);
                 older.copied().collect()
             }
-            _ => {
+            None => {
                 let covers = |(_, dead): &(&MessageId, &super::DeadRow)| {
                     dead.at <= redrive.started_at && redrive.plan.covers(&dead.queue, &dead.code)
                 };

@@ -26,6 +26,8 @@ pub(super) struct QueryFields {
     until: String,
     before: Option<i64>,
     pub(super) done: Option<String>,
+    /// Of the charts.
+    pub(super) window: Option<String>,
 }
 
 /// A filter of messages.

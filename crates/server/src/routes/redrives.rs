@@ -6,7 +6,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use consign_kernel::{By, Filter, Redrive, RedriveAction, RedriveId, RedrivePlan};
+use consign_kernel::{By, Filter, Redrive, RedriveId, RedrivePlan};
 
 use crate::{
     extract::{InPath, Json, MaybeJson, Params, Segment},
@@ -151,19 +151,19 @@ pub(crate) async fn preview(
         ..Filter::default()
     };
     let at_most = plan.limit.unwrap_or(COUNT_MAX).min(COUNT_MAX);
-    let count = match &plan.queue {
-        Some(queue) if plan.action == RedriveAction::Cancel => {
+    let count = match plan.cancelled_queue() {
+        Some(queue) => {
             let counted = state.store.queue_counts(queue).await?;
             let open = counted.map(|(_, counts)| counts.ready + counts.scheduled + counts.waiting);
             open.unwrap_or_default().min(at_most)
         }
-        _ => state.store.count_dead(&filter, at_most).await?,
+        None => state.store.count_dead(&filter, at_most).await?,
     };
-    let samples = state.store.first_dead(&plan, samples).await?;
     Ok(RedrivePreview {
         or_more: count == COUNT_MAX && plan.limit.is_none_or(|limit| limit > COUNT_MAX),
-        plan,
         count,
-        samples,
+        samples: state.store.first_dead(&plan, samples).await?,
+        open_samples: state.store.first_open(&plan, samples).await?,
+        plan,
     })
 }

@@ -1,6 +1,6 @@
 //! Moving messages by filter.
 
-use consign_kernel::{DeadLetter, QueueName, Redrive, RedriveAction, RedrivePlan};
+use consign_kernel::{DeadLetter, MessageSummary, QueueName, Redrive, RedriveAction, RedrivePlan};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -57,9 +57,12 @@ pub(crate) struct RedrivePreview {
     pub(crate) count: u64,
     /// Whether there may be more than `count`: counting stopped there.
     pub(crate) or_more: bool,
-    /// The first of them. Empty for a redrive that cancels.
+    /// The first of them, by ascending id. Empty for a redrive that cancels.
     #[schema(value_type = Vec<shapes::DeadLetter>)]
     pub(crate) samples: Vec<DeadLetter>,
+    /// The same for a redrive that cancels.
+    #[schema(value_type = Vec<shapes::MessageSummaryBody>)]
+    pub(crate) open_samples: Vec<MessageSummary>,
 }
 
 /// Redrives, newest first.

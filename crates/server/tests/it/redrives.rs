@@ -49,6 +49,13 @@ async fn a_redrive_discards_and_cancels(bench: Bench) {
         let preview = json!({"action": action, "queue": "mail", "dry_run": true});
         let preview = bench.post("/v1/redrives", preview).await;
         assert_eq!(preview.json["count"], 1, "{action}");
+        let (letters, open) = (&preview.json["samples"], &preview.json["open_samples"]);
+        match action {
+            "discard" => {
+                assert_eq!((&letters[0]["message_id"], open), (&json!(id), &json!([])));
+            }
+            _ => assert_eq!((letters, &open[0]["id"]), (&json!([]), &json!(id))),
+        }
         let body = json!({"action": action, "queue": "mail", "reason": "not wanted"});
         let started = bench.post("/v1/redrives", body).await;
         started.is(202);
