@@ -162,7 +162,7 @@ pub(crate) enum Severity {
 /// What is wrong.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ProblemKind {
+pub(crate) enum OpenProblemKind {
     Breaker,
     NoWorker,
     NothingDelivered,
@@ -191,7 +191,7 @@ pub(crate) enum Trend {
 pub(crate) struct OpenProblem {
     /// What names it, as long as it lasts.
     key: String,
-    kind: ProblemKind,
+    kind: OpenProblemKind,
     severity: Severity,
     /// The queue it is about.
     queue: Option<String>,

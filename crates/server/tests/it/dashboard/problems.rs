@@ -54,7 +54,7 @@ async fn problems_are_listed_and_lead_to_where_they_are_fixed(bench: Bench) {
         (&deaths["count"], &deaths["trend"]),
         (&json!(2), &json!("worse"))
     );
-    assert_eq!(deaths["path"], "/ui/dead?queue=mail&code=http%20500%2Fx");
+    assert_eq!(deaths["path"], "/ui/dead?queue=mail&code=http%20500/x");
     let fixture = DashboardFixture::open(bench).await;
     let mut browser = Browser::default();
     let page = fixture.get(&mut browser, "/").await;

@@ -178,5 +178,7 @@ async fn what_workers_do_by_http_counts(bench: Bench) {
     let page = fixture
         .get(&mut Browser::default(), "/ui/queues/mail")
         .await;
-    page.says(200, "33.3 %").says(200, "consign.heartbeat");
+    page.says(200, "delivered 2 per minute")
+        .says(200, "failed 0, dead 1 per minute")
+        .says(200, "consign.heartbeat");
 }
