@@ -1,14 +1,14 @@
-//! Processor time of one server process: what waiting for disks and neighbours does not change.
+//! Processor time of server processes: what waiting for disks and neighbours does not change.
 
 use std::{fs, time::Duration};
 
 use anyhow::Result;
 use sqlx::{PgConnection, Row};
 
-/// The server process behind one connection.
-#[derive(Clone, Copy, Debug)]
+/// The server processes behind connections.
+#[derive(Clone, Debug)]
 pub(crate) struct Backend {
-    pid: i32,
+    pids: Vec<i32>,
 }
 
 impl Backend {
@@ -17,38 +17,45 @@ impl Backend {
         let row = sqlx::query("SELECT pg_backend_pid() AS pid")
             .fetch_one(connection)
             .await?;
-        Ok(Self::looked_at(row.try_get("pid")?))
+        Ok(Self::looked_at(vec![row.try_get("pid")?]))
     }
 
-    /// The process behind the one connection that a store has opened to this database.
+    /// The processes behind the connections that a store has opened to this database.
     pub(crate) async fn of_store(connection: &mut PgConnection) -> Result<Option<Self>> {
         let rows = sqlx::query(include_str!("../sql/store_backends.sql"))
             .fetch_all(connection)
             .await?;
-        match &rows[..] {
-            [row] => Ok(Self::looked_at(row.try_get("pid")?)),
-            // Without knowing which one works, its time is meaningless.
-            _ => Ok(None),
-        }
+        let pids = rows.iter().map(|row| row.try_get("pid"));
+        Ok(Self::looked_at(pids.collect::<Result<_, _>>()?))
     }
 
     /// Time that these have spent on a processor together, if they can be looked at.
     pub(crate) fn time_of(pids: &[i32]) -> Option<Duration> {
-        let times = pids.iter().map(|pid| Self::looked_at(*pid)?.cpu());
-        times.sum()
+        Self::looked_at(pids.to_vec())?.cpu()
     }
 
-    fn looked_at(pid: i32) -> Option<Self> {
-        let backend = Self { pid };
+    fn looked_at(pids: Vec<i32>) -> Option<Self> {
+        let backend = Self { pids };
         // The same number may be another process here when the server is elsewhere.
-        let name = fs::read_to_string(format!("/proc/{}/comm", backend.pid)).unwrap_or_default();
-        Some(backend).filter(|backend| name.starts_with("postgres") && backend.cpu().is_some())
+        let is_server = |pid: &i32| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.starts_with("postgres")
+        };
+        Some(backend).filter(|backend| {
+            !backend.pids.is_empty()
+                && backend.pids.iter().all(is_server)
+                && backend.cpu().is_some()
+        })
     }
 
-    /// Time it has spent on a processor so far.
+    /// Time they have spent on a processor so far.
     pub(crate) fn cpu(&self) -> Option<Duration> {
-        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).ok()?;
-        let ns = text.split(' ').next()?.parse().ok()?;
-        Some(Duration::from_nanos(ns))
+        self.pids.iter().map(|pid| time_of(*pid)).sum()
     }
+}
+
+fn time_of(pid: i32) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    let ns = text.split(' ').next()?.parse().ok()?;
+    Some(Duration::from_nanos(ns))
 }

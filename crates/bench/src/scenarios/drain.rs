@@ -9,7 +9,7 @@ use crate::{
     backend::Backend,
     drain::{self, Worker},
     scratch::Scratch,
-    subject::{StoreWorker, queue},
+    subject::{StoreWorker, enqueue, queue},
 };
 
 struct Case {
@@ -42,7 +42,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// A worker and the server process that works for it.
+/// A worker and the server processes that work for it.
 struct Side<W> {
     worker: W,
     backend: Option<Backend>,
@@ -58,10 +58,11 @@ struct DrainFigures {
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let store = scratch.store().await?;
-    // The first statement puts a connection at hand; from then on it is the only one in use.
-    store.queue(&queue()).await?;
+    enqueue(store.as_ref(), &queue(), 1, 1).await?;
+    let mut worker = StoreWorker::new(store, queue());
+    // The first message opens a connection for each use: claims have one of their own, settles another.
+    worker.work(1).await?;
     let backend = Backend::of_store(&mut scratch.connect().await?).await?;
-    let worker = StoreWorker::new(store, queue());
     let mut subject = Side { worker, backend };
     let mut worker = scratch.control().await?;
     let backend = worker.backend().await?;
