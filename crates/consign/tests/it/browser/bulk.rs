@@ -13,7 +13,7 @@ use crate::{
 
 on_stores!(bad_ones_are_discarded_the_rest_is_requeued_and_the_group_goes_on);
 
-const DEAD: usize = 12;
+const DEAD: usize = 6;
 
 /// A queue whose receiver rejects everything, and dead messages in it; the first three are bad.
 async fn outage(receiver: &Receiver, ground: TestDatabaseConfig) -> (BrowserFixture, Vec<i64>) {
@@ -27,7 +27,8 @@ async fn outage(receiver: &Receiver, ground: TestDatabaseConfig) -> (BrowserFixt
         ids.push(fixture.enqueue("mail", message).await);
     }
     eventually("all are dead", SOON, async || {
-        ids.iter().all(|id| fixture.state_of(*id) == "dead")
+        let shown = fixture.consign.json(["queues", "show", "mail"]);
+        shown["counts"]["dead"] == DEAD
     })
     .await;
     receiver.set(ReplyMode::Takes(Duration::ZERO));
@@ -85,10 +86,10 @@ async fn bad_ones_are_discarded_the_rest_is_requeued_and_the_group_goes_on(
 
     fixture.go("/ui/dead?queue=mail").await;
     browser.click("[data-all]").await;
-    browser.sees("[data-picked]", "9 messages selected").await;
+    browser.sees("[data-picked]", "3 messages selected").await;
     browser.click("button[value=requeue]").await;
     fixture
-        .confirms("the receiver is back", "9 messages requeued.")
+        .confirms("the receiver is back", "3 messages requeued.")
         .await;
     eventually("the rest is delivered", SOON, async || {
         ids[3..]
@@ -207,7 +208,7 @@ async fn times_are_in_the_zone_of_the_viewer() {
     let browser = &fixture.browser;
     fixture.enqueue("mail", json!({"payload": 1})).await;
     fixture.go("/ui/messages").await;
-    browser.sees("time", "ago").await;
+    browser.sees("time", ":").await;
     let local = "const time = document.querySelector('time');\
                  const at = new Date(time.dateTime);\
                  const two = (n) => String(n).padStart(2, '0');\
