@@ -1,7 +1,6 @@
 //! Claim and settle with one worker, beside the control.
 
 use anyhow::Result;
-use consign_kernel::prelude::*;
 
 use super::{Answer, Plan};
 use crate::{
