@@ -44,6 +44,8 @@ impl By {
 impl By {
     /// The same for a message that was sent again, whose record names the copy.
     pub fn of_copy(&self, copy: MessageId) -> Result<Self> {
+        // A blank reason is none, whatever stands before it.
+        self.validate()?;
         let by = Self {
             actor: self.actor.clone(),
             reason: format!("as message {copy}: {}", self.reason),
