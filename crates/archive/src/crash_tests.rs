@@ -27,6 +27,7 @@ fn record(id: i64) -> Record {
             payload,
             headers: Map::new(),
             created_at: "2026-01-01T00:00:00Z".parse().unwrap(),
+            expires_at: None,
         },
         state: StateKind::Delivered,
         attempts: Vec::new(),

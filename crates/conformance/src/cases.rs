@@ -49,6 +49,7 @@ pub(crate) mod skip;
 pub(crate) mod slots;
 pub(crate) mod totals;
 pub(crate) mod uncertain;
+pub(crate) mod validity;
 pub(crate) mod wait;
 
 /// The names of all cases, by topic: the one list from which tests and `cases()` are made.
@@ -202,6 +203,22 @@ macro_rules! each_case {
                 the_last_of_a_partly_settled_lease_is_alone
                 a_message_that_keeps_killing_its_worker_ends_dead
                 tries_and_losses_count_together;
+            validity:
+                a_message_is_kept_with_its_expiry
+                an_expired_message_is_not_claimed
+                expired_messages_leave_their_lease
+                a_claim_goes_on_behind_expired_messages
+                a_message_expires_in_the_moment_of_its_expiry
+                a_retry_after_the_expiry_dies
+                a_lost_lease_may_outlast_the_expiry
+                an_expired_head_is_a_death_to_its_group
+                an_expiry_leaves_time_to_send
+                an_expiry_is_not_part_of_a_keys_identity
+                the_rest_of_a_lease_settles_as_ever
+                an_expired_message_dies_again_after_a_requeue
+                a_message_in_doubt_is_no_death_to_a_careful_queue
+                deaths_by_expiry_are_alerted
+                a_paused_queue_keeps_its_expired_messages;
             poison:
                 what_comes_back_from_an_expiry_comes_back_in_halves
                 a_suspect_batch_is_not_leased_with_others

@@ -18,7 +18,7 @@
 //!
 //! A [`Bounds`] limits how many messages, leases, clock ticks, renewals, lost replies, rescues and closures by an
 //! operator and failovers a world may spend; within that, everything is explored in every order.
-//! Messages are enqueued before the first tick, one at a time. [`Bounds::suite`] lists the worlds
+//! Messages are enqueued before the first tick, one at a time; the first may expire. [`Bounds::suite`] lists the worlds
 //! that are explored on every change.
 //!
 //! A lease lives one tick, a renewed one two ticks from its renewal. Both workers give the store

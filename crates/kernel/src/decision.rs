@@ -19,6 +19,8 @@ pub mod codes {
     pub const UNREADABLE: &str = "unreadable";
     /// Held because its outcome is uncertain.
     pub const UNCERTAIN: &str = "uncertain";
+    /// Its time passed before it was delivered, and nothing was sent in this attempt.
+    pub const EXPIRED_BEFORE_DELIVERY: &str = "expired_before_delivery";
     /// An operator resolved a held message.
     pub const RESOLVED: &str = "resolved";
     /// In the result of an attempt whose lease ended: its holder was presumed to call the sink without
@@ -92,6 +94,17 @@ pub fn after_settle(policy: &QueuePolicy, tries: u32, report: &Report, chance: f
     {
         return Next::Held {
             reason: Cow::Owned(code.clone()),
+        };
+    }
+    if let (Outcome::Uncertain, Some(codes::EXPIRED_BEFORE_DELIVERY)) =
+        (report.outcome, report.code.as_deref())
+    {
+        // No further try follows. Dead would mean that no earlier one arrived.
+        return match policy.on_uncertain {
+            OnUncertain::Resend => dead(codes::EXPIRED_BEFORE_DELIVERY),
+            OnUncertain::Probe | OnUncertain::Hold => Next::Held {
+                reason: Cow::Borrowed(codes::EXPIRED_BEFORE_DELIVERY),
+            },
         };
     }
     match (report.outcome, policy.on_uncertain) {

@@ -61,10 +61,7 @@ impl Due {
     pub fn time(self, now: Timestamp) -> Timestamp {
         match self {
             Self::In(delay) => later(now, delay),
-            // Rounded down to what every database can keep.
-            Self::At(at) => Timestamp::from_microsecond(at.as_microsecond())
-                .expect("invariant: fewer digits of a time are a time")
-                .max(now),
+            Self::At(at) => whole_micros(at).max(now),
         }
     }
 
@@ -82,6 +79,12 @@ impl Due {
             _ => Ok(()),
         }
     }
+}
+
+/// A time rounded down to what every database can keep.
+fn whole_micros(at: Timestamp) -> Timestamp {
+    Timestamp::from_microsecond(at.as_microsecond())
+        .expect("invariant: fewer digits of a time are a time")
 }
 
 fn delay_text(delay: Duration) -> String {
@@ -106,6 +109,8 @@ pub struct NewMessage {
     pub headers: Map<String, Value>,
     /// When it is to be tried first.
     pub due: Due,
+    /// From then on it is not sent any more, by the database's clock.
+    pub expires_at: Option<Timestamp>,
 }
 
 impl NewMessage {
@@ -118,6 +123,7 @@ impl NewMessage {
             payload: payload.into(),
             headers: Map::new(),
             due: Due::NOW,
+            expires_at: None,
         }
     }
 
@@ -147,6 +153,37 @@ impl NewMessage {
     pub fn with_at(self, at: Timestamp) -> Self {
         let due = Due::At(at);
         Self { due, ..self }
+    }
+
+    /// The same message, not to be sent from `at` on by the database's clock: it dies instead.
+    pub fn with_expiry(self, at: Timestamp) -> Self {
+        let expires_at = Some(at);
+        Self { expires_at, ..self }
+    }
+
+    /// When it expires, rounded down to what every database can keep.
+    pub fn expiry(&self) -> Option<Timestamp> {
+        self.expires_at.map(whole_micros)
+    }
+
+    /// Rejects an expiry that leaves no time to send the message when the database's clock shows `now`.
+    /// Not of a message whose key names an earlier one: nothing of it is stored.
+    pub fn validate_expiry(&self, index: usize, now: Timestamp) -> Result<()> {
+        let Some(expires_at) = self.expiry() else {
+            return Ok(());
+        };
+        let refuse = |why: String| {
+            let what = format!("message {index}: expires_at");
+            Err(Error::out_of_bounds(what, expires_at, why))
+        };
+        let due_at = self.due.time(now);
+        if expires_at <= due_at {
+            return refuse(format!("must be after the message is due, {due_at}"));
+        }
+        if expires_at > later(now, AT_MAX) {
+            return refuse("must be at most ten years ahead".to_owned());
+        }
+        Ok(())
     }
 
     /// Rejects what no store can keep; `index` is the message's position in its call.
@@ -221,6 +258,8 @@ pub struct Message {
     pub headers: Map<String, Value>,
     /// When it was enqueued.
     pub created_at: Timestamp,
+    /// From then on it is not sent any more, by the database's clock.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Header that ties messages of one case together; only a text counts.
@@ -243,6 +282,11 @@ impl Message {
     /// How many bytes its payload and headers take as compact JSON.
     pub fn bytes(&self) -> usize {
         self.payload.as_str().len() + json_bytes(&self.headers)
+    }
+
+    /// Whether its time has passed, when the database's clock shows `now`.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
     }
 
     /// Its correlation id, from its headers.

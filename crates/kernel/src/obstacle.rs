@@ -157,6 +157,7 @@ mod tests {
                 payload: Payload::from(json!({})),
                 headers: serde_json::Map::new(),
                 created_at: at(1),
+                expires_at: None,
             },
             state,
             erased: None,

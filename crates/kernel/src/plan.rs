@@ -7,6 +7,7 @@ mod alert;
 mod claim;
 mod enqueue;
 mod erase;
+mod expired;
 mod groups;
 mod operate;
 mod retention;
@@ -18,8 +19,11 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use alert::{AlertBoard, AlertEvent, AlertKey, AlertRow, deaths};
 pub use claim::{Room, Share, claimable};
-pub use enqueue::{Duplicate, KeyHolder, batches, duplicates, ids, key_conflict};
+pub use enqueue::{
+    Duplicate, KeyHolder, batches, duplicates, ids, key_conflict, validate_expiries,
+};
 pub use erase::ErasureCandidate;
+pub use expired::{expired_report, split_expired};
 pub use groups::{Promotion, group_moves_on, next_head};
 pub use operate::OperatorMove;
 pub use retention::{Cutoffs, Finished, fingerprint, hour, key_cutoff, may_leave};

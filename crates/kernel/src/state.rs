@@ -175,14 +175,32 @@ pub struct Explanation {
 impl Explanation {
     /// Why the message is not delivered yet, and what to do about it.
     pub fn sentence(&self) -> String {
+        let expiry = self.expiry();
         match (&self.erased, &self.state) {
-            (None, _) => self.why(),
+            (None, _) => format!("{}{expiry}", self.why()),
             (Some(erasure), State::Dead { code, at, .. }) => format!(
                 "Dead since {at:.3} after {} attempt(s): {code}. {} It cannot be requeued.",
                 self.attempts,
                 erasure.sentence()
             ),
             (Some(erasure), _) => format!("{} {}", self.why(), erasure.sentence()),
+        }
+    }
+
+    /// When its time passes, as a sentence behind another; nothing for a finished message.
+    fn expiry(&self) -> String {
+        let Some(at) = self.message.expires_at else {
+            return String::new();
+        };
+        if self.state.kind().is_finished() {
+            return String::new();
+        }
+        let left = at.duration_since(self.now).as_secs();
+        if at > self.now {
+            let left = jiff::SignedDuration::from_secs(left);
+            format!(" It expires in {left:#}, at {at:.3}: from then on it is not sent.")
+        } else {
+            format!(" It expired at {at:.3}: it is not sent any more.")
         }
     }
 
@@ -195,6 +213,11 @@ impl Explanation {
             State::Discarded { at, actor, reason } => format!(
                 "Discarded at {at:.3} by {actor} after {} attempt(s), never delivered: {reason}. This \
                  is final.",
+                self.attempts
+            ),
+            State::Dead { code, at, .. } if code == codes::EXPIRED_BEFORE_DELIVERY => format!(
+                "Dead since {at:.3} after {} attempt(s): {code}. Its time had passed before it could be \
+                 delivered. A requeue does not change that; close it: `consign discard {id}`.",
                 self.attempts
             ),
             State::Dead { code, detail, at } => {
@@ -211,6 +234,11 @@ impl Explanation {
             State::Held { at, reason } if reason == codes::UNCERTAIN => format!(
                 "Held since {at:.3}: {reason}. It may have arrived: find out at the receiver, then \
                  record it with `consign resolve {id}`; `consign unhold {id}` sends it again.{}",
+                self.before()
+            ),
+            State::Held { at, reason } if reason == codes::EXPIRED_BEFORE_DELIVERY => format!(
+                "Held since {at:.3}: {reason}. An earlier attempt may have arrived: find out at the receiver, \
+                 then record it with `consign resolve {id}`.{}",
                 self.before()
             ),
             State::Held { at, reason } => {
@@ -374,6 +402,8 @@ pub struct MessageSummary {
     pub group: Option<String>,
     /// When it was enqueued.
     pub created_at: Timestamp,
+    /// From then on it is not sent any more.
+    pub expires_at: Option<Timestamp>,
     /// Where it is.
     pub state: StateKind,
     /// Attempts recorded so far.

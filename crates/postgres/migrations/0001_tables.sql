@@ -33,6 +33,7 @@ CREATE TABLE consign.queue (
 
 -- Messages, attempts, late results and audit entries only grow, so they are stored by ranges of message ids with equal
 -- bounds: history leaves by whole ranges. See 0002_ranges.sql.
+-- expires_at of a message: from then on it is not sent any more.
 CREATE SEQUENCE consign.message_id_seq;
 CREATE TABLE consign.message (
     id         bigint NOT NULL DEFAULT nextval('consign.message_id_seq') PRIMARY KEY,
@@ -41,7 +42,8 @@ CREATE TABLE consign.message (
     key        text,
     "group"    text,
     payload    jsonb NOT NULL,
-    headers    jsonb NOT NULL
+    headers    jsonb NOT NULL,
+    expires_at timestamptz
 ) PARTITION BY RANGE (id);
 ALTER SEQUENCE consign.message_id_seq OWNED BY consign.message.id;
 -- Truncated, because the length of an index entry is limited and that of a header is not.

@@ -246,9 +246,10 @@ REVOKE ALL ON FUNCTION consign.reserve_ids(int) FROM PUBLIC;
 -- key taken by one of them conflicts with a message that will not exist.
 --
 -- p_check: whether the queue's `check` hook decides about them; an app passes false for messages that it has made itself.
+-- p_expiries: from when on each is not sent any more, or NULL; not looked at where a key names an earlier message.
 CREATE FUNCTION consign.enqueue_numbered(p_queue text, p_ids bigint[], p_payloads jsonb[], p_keys text[], p_groups text[],
                                          p_headers jsonb[], p_dues timestamptz[], p_positions int[], p_call_ids bigint[],
-                                         p_check boolean)
+                                         p_check boolean, p_expiries timestamptz[] DEFAULT NULL)
     RETURNS TABLE (id bigint, duplicate boolean, state text)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -266,6 +267,7 @@ DECLARE
     v_zeros    int[];
     v_bytes    bigint;
     v_conflict int;
+    v_wrong    record;
 BEGIN
     IF p_check AND v_queue.hooks ? 'check' THEN
         EXECUTE format('SELECT %s($1, $2, $3, $4, $5, $6)', v_queue.hooks->>'check')
@@ -303,9 +305,20 @@ BEGIN
                                             CASE WHEN NOT v_holders[v_conflict] = ANY (coalesce(p_call_ids, v_ids)) THEN v_holders[v_conflict] END);
         END IF;
     END IF;
-    INSERT INTO consign.message (id, created_at, queue, key, "group", payload, headers)
-        SELECT m.id, v_now, p_queue, m.key, m."group", m.payload, coalesce(m.headers, '{}')
-            FROM unnest(v_ids, p_payloads, p_keys, p_groups, p_headers) AS m (id, payload, key, "group", headers)
+    IF num_nonnulls(VARIADIC p_expiries) > 0 THEN
+        SELECT coalesce(p_positions[m.ord], m.ord) - 1 AS index, m.expires_at, coalesce(m.due_at, v_now) AS due_at INTO v_wrong
+            FROM unnest(v_ids, p_dues, p_expiries) WITH ORDINALITY AS m (id, due_at, expires_at, ord)
+            WHERE m.id = ANY (v_new) AND (m.expires_at <= coalesce(m.due_at, v_now) OR m.expires_at > v_now + interval '3660 days')
+            ORDER BY m.ord LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'message %: expires_at: is %; must be after the message is due, %, and at most ten years ahead',
+                    v_wrong.index, v_wrong.expires_at, v_wrong.due_at
+                USING ERRCODE = 'CN006';
+        END IF;
+    END IF;
+    INSERT INTO consign.message (id, created_at, queue, key, "group", payload, headers, expires_at)
+        SELECT m.id, v_now, p_queue, m.key, m."group", m.payload, coalesce(m.headers, '{}'), m.expires_at
+            FROM unnest(v_ids, p_payloads, p_keys, p_groups, p_headers, p_expiries) AS m (id, payload, key, "group", headers, expires_at)
             WHERE cardinality(v_new) = cardinality(v_ids) OR m.id = ANY (v_new)
             ORDER BY m.id;
 
@@ -341,7 +354,7 @@ BEGIN
         PERFORM consign.require_current_ranges(v_holders);
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION consign.enqueue_numbered(text, bigint[], jsonb[], text[], text[], jsonb[], timestamptz[], int[], bigint[], boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.enqueue_numbered(text, bigint[], jsonb[], text[], text[], jsonb[], timestamptz[], int[], bigint[], boolean, timestamptz[]) FROM PUBLIC;
 
 -- Inserts a message with its key, which must be free. For apps that place the message themselves.
 CREATE FUNCTION consign.insert_message(p_message consign.message) RETURNS void
@@ -363,19 +376,21 @@ CREATE FUNCTION consign.require_same_length(p_payloads jsonb[], VARIADIC p_lengt
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM unnest(p_lengths) n WHERE n <> coalesce(cardinality(p_payloads), 0)) THEN
-        RAISE EXCEPTION 'messages: keys, groups, headers, queues, delays and times must be NULL or as many as the payloads'
+        RAISE EXCEPTION 'messages: keys, groups, headers, queues, delays, times and expiries must be NULL or as many as the payloads'
             USING ERRCODE = 'CN006';
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.require_same_length(jsonb[], int[]) FROM PUBLIC;
 
--- Enqueues many messages of one queue: all or none, in the order given; due after p_delay, or at p_at.
+-- Enqueues many messages of one queue: all or none, in the order given; due after p_delay, or at p_at. From p_expires_at on
+-- they are not sent any more.
 --
 -- A repeated key with the same payload and group returns the first message and writes nothing; with another payload or
 -- group it is an error (CN002).
 CREATE FUNCTION consign.enqueue_many(p_queue text, p_payloads jsonb[], p_keys text[] DEFAULT NULL,
                                      p_groups text[] DEFAULT NULL, p_headers jsonb[] DEFAULT NULL,
-                                     p_delay interval DEFAULT '0', p_at timestamptz DEFAULT NULL)
+                                     p_delay interval DEFAULT '0', p_at timestamptz DEFAULT NULL,
+                                     p_expires_at timestamptz DEFAULT NULL)
     RETURNS TABLE (id bigint, duplicate boolean, state text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
@@ -388,13 +403,16 @@ BEGIN
         -- Nothing is called for a message that is due at once. As text, in each style: years and days cancel out in a comparison.
         CASE WHEN p_delay::text IN ('00:00:00', '@ 0', '0', 'PT0S') AND p_at IS NULL THEN NULL
              ELSE array_fill(consign.due_time(consign.clock(), p_delay, p_at, 0), ARRAY[coalesce(cardinality(p_payloads), 0)]) END,
-        NULL, NULL, true);
+        NULL, NULL, true,
+        CASE WHEN p_expires_at IS NOT NULL THEN array_fill(p_expires_at, ARRAY[coalesce(cardinality(p_payloads), 0)]) END);
 END $$;
-REVOKE ALL ON FUNCTION consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval, timestamptz, timestamptz) FROM PUBLIC;
 
--- Enqueues messages of several queues and times: all or none, in the order given. NULL in p_ats: after the delay.
+-- Enqueues messages of several queues and times: all or none, in the order given. NULL in p_ats: after the delay; in
+-- p_expiries: sent at any time.
 CREATE FUNCTION consign.enqueue_mixed(p_queues text[], p_payloads jsonb[], p_keys text[], p_groups text[],
-                                      p_headers jsonb[], p_delays interval[], p_ats timestamptz[] DEFAULT NULL)
+                                      p_headers jsonb[], p_delays interval[], p_ats timestamptz[] DEFAULT NULL,
+                                      p_expiries timestamptz[] DEFAULT NULL)
     RETURNS TABLE (id bigint, duplicate boolean, state text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
@@ -411,7 +429,8 @@ DECLARE
     v_states    text[] := '{}';
 BEGIN
     PERFORM consign.require_same_length(p_payloads, coalesce(cardinality(p_queues), -1), coalesce(cardinality(p_delays), -1),
-                                        cardinality(p_keys), cardinality(p_groups), cardinality(p_headers), cardinality(p_ats));
+                                        cardinality(p_keys), cardinality(p_groups), cardinality(p_headers), cardinality(p_ats),
+                                        cardinality(p_expiries));
     PERFORM consign.known_queue(u) FROM (SELECT DISTINCT u FROM unnest(p_queues) u) queues;
     v_ids := consign.reserve_ids(cardinality(p_payloads));
     -- Queues are not enqueued in the order of the messages, but the error names the first conflict by that order. A queue
@@ -433,17 +452,18 @@ BEGIN
         SELECT m.queue, array_agg(m.due_at ORDER BY m.ord) AS dues, array_agg(m.ord ORDER BY m.ord) AS places,
                array_agg(m.id ORDER BY m.ord) AS ids, array_agg(m.payload ORDER BY m.ord) AS payloads,
                array_agg(m.key ORDER BY m.ord) AS keys, array_agg(m."group" ORDER BY m.ord) AS groups,
-               array_agg(m.headers ORDER BY m.ord) AS headers
+               array_agg(m.headers ORDER BY m.ord) AS headers,
+               CASE WHEN count(m.expires_at) > 0 THEN array_agg(m.expires_at ORDER BY m.ord) END AS expiries
             FROM (SELECT u.*, consign.due_time(v_now, u.delay, u.at, u.ord::int - 1) AS due_at
-                      FROM unnest(v_ids, p_queues, p_payloads, p_keys, p_groups, p_headers, p_delays, p_ats)
-                          WITH ORDINALITY AS u (id, queue, payload, key, "group", headers, delay, at, ord)) m
+                      FROM unnest(v_ids, p_queues, p_payloads, p_keys, p_groups, p_headers, p_delays, p_ats, p_expiries)
+                          WITH ORDINALITY AS u (id, queue, payload, key, "group", headers, delay, at, expires_at, ord)) m
             GROUP BY m.queue ORDER BY m.queue
     LOOP
         FOR v_answer IN
             SELECT a.id, a.duplicate, a.state, v_batch.places[a.ord] AS place
                 FROM consign.enqueue_numbered(
                     v_batch.queue, v_batch.ids, v_batch.payloads, v_batch.keys, v_batch.groups, v_batch.headers,
-                    v_batch.dues, v_batch.places::int[], v_ids, true) WITH ORDINALITY AS a (id, duplicate, state, ord)
+                    v_batch.dues, v_batch.places::int[], v_ids, true, v_batch.expiries) WITH ORDINALITY AS a (id, duplicate, state, ord)
         LOOP
             v_made := v_made || v_answer.id;
             v_positions := v_positions || v_answer.place::int;
@@ -454,14 +474,16 @@ BEGIN
     RETURN QUERY SELECT a.id, a.duplicate, a.state
         FROM unnest(v_made, v_positions, v_duplicate, v_states) AS a (id, place, duplicate, state) ORDER BY a.place;
 END $$;
-REVOKE ALL ON FUNCTION consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[], timestamptz[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[], timestamptz[], timestamptz[]) FROM PUBLIC;
 
--- Enqueues one message, due after p_delay or at p_at, and returns its id.
+-- Enqueues one message, due after p_delay or at p_at, and returns its id. From p_expires_at on it is not sent any more.
 CREATE FUNCTION consign.enqueue(p_queue text, p_payload jsonb, p_key text DEFAULT NULL, p_group text DEFAULT NULL,
-                                p_headers jsonb DEFAULT '{}', p_delay interval DEFAULT '0', p_at timestamptz DEFAULT NULL)
+                                p_headers jsonb DEFAULT '{}', p_delay interval DEFAULT '0', p_at timestamptz DEFAULT NULL,
+                                p_expires_at timestamptz DEFAULT NULL)
     RETURNS bigint
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
-    SELECT id FROM consign.enqueue_many(p_queue, ARRAY[p_payload], ARRAY[p_key], ARRAY[p_group], ARRAY[p_headers], p_delay, p_at)
+    SELECT id FROM consign.enqueue_many(p_queue, ARRAY[p_payload], ARRAY[p_key], ARRAY[p_group], ARRAY[p_headers], p_delay, p_at,
+                                        p_expires_at)
     $$;
-REVOKE ALL ON FUNCTION consign.enqueue(text, jsonb, text, text, jsonb, interval, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.enqueue(text, jsonb, text, text, jsonb, interval, timestamptz, timestamptz) FROM PUBLIC;

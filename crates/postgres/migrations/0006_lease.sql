@@ -1,7 +1,8 @@
 -- Leases: claim, renew, release, begin, expire.
 --
 -- A claim: claim (SQL workers) and claim_packed (the Rust store) call lease_due, which inserts the lease and calls take_due,
--- which takes messages out of batches and calls take_short_batches for the short ones.
+-- which takes messages out of batches and calls take_short_batches for the short ones. Messages whose time has passed are
+-- found when the claim reads its messages, and settle_expired settles them.
 
 -- Ends one lease: appends an attempt for every message, and returns the messages to ready in two halves, each to be
 -- leased alone, so that a poison message is alone after log2(n) crashes. The loss counts as a try only for a message that
@@ -362,19 +363,6 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.lease_due(text, text, int, interval, timestamptz, boolean, boolean, bigint) FROM PUBLIC;
 
--- Whether an earlier delivery of a message may have happened: the last attempt that reached the sink, or may have, ended
--- without a known result; or a late result reports a delivery.
-CREATE FUNCTION consign.is_in_doubt(p_id bigint) RETURNS boolean
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    RETURN coalesce((SELECT a.outcome IN ('uncertain', 'expired') FROM consign.attempt a
-                         WHERE a.message_id = p_id AND (a.outcome <> 'expired' OR a.result @> '{"may_have_begun": true}')
-                         ORDER BY a.attempt_no DESC LIMIT 1), false)
-        OR EXISTS (SELECT FROM consign.late l WHERE l.message_id = p_id AND l.outcome = 'delivered');
-END $$;
-REVOKE ALL ON FUNCTION consign.is_in_doubt(bigint) FROM PUBLIC;
-
 -- Leases up to p_limit of the oldest due messages of a queue; no rows if there are none.
 --
 -- Ends the queue's expired leases first, so that a crashed worker's messages return without any other process. p_ttl
@@ -389,11 +377,14 @@ REVOKE ALL ON FUNCTION consign.is_in_doubt(bigint) FROM PUBLIC;
 -- it must scan without it now and then, and whenever nothing was found (the Rust store does).
 --
 -- In a queue with presume_begun every message claimed by this function is presumed to have begun.
+--
+-- Messages whose time has passed are settled under the lease and not returned. message_expires_at: from then on the worker
+-- must not send it, and reports it dead with the code expired_before_delivery.
 CREATE FUNCTION consign.claim(p_queue text, p_owner text, p_limit int, p_ttl interval DEFAULT NULL,
                               p_from timestamptz DEFAULT '-infinity', p_bytes_max bigint DEFAULT NULL)
     RETURNS TABLE (token uuid, fence bigint, claimed_at timestamptz, expires_at timestamptz, id bigint, key text,
                    "group" text, payload jsonb, headers jsonb, created_at timestamptz, attempt_no int, tries int,
-                   in_doubt boolean, scan_from timestamptz)
+                   in_doubt boolean, scan_from timestamptz, message_expires_at timestamptz)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     SET plan_cache_mode = force_generic_plan
@@ -402,73 +393,97 @@ CREATE FUNCTION consign.claim(p_queue text, p_owner text, p_limit int, p_ttl int
 DECLARE
     v_due   record;
     v_lease consign.lease;
+    v_rows  bigint;
 BEGIN
     IF NOT consign.may_work(p_queue) THEN
         PERFORM consign.refuse_queue(p_queue);
     END IF;
-    SELECT * INTO v_due FROM consign.lease_due(p_queue, p_owner, p_limit, p_ttl, p_from, NULL, true, p_bytes_max);
-    v_lease := v_due.lease;
-    RETURN QUERY
-        SELECT v_lease.token, v_lease.fence, v_lease.claimed_at, v_lease.expires_at, m.id, m.key, m."group", m.payload,
-               m.headers, m.created_at, e.attempts + 1, e.tries, e.attempts > 0 AND consign.is_in_doubt(m.id), v_due.scan_from
-            FROM unnest(v_lease.ids, v_lease.tries, v_lease.attempts)
-                WITH ORDINALITY AS e (id, tries, attempts, ord)
-            JOIN consign.message m ON m.id = e.id AND m.id BETWEEN consign.least_id(v_lease.ids) AND consign.greatest_id(v_lease.ids)
-            ORDER BY e.ord;
+    LOOP
+        SELECT * INTO v_due FROM consign.lease_due(p_queue, p_owner, p_limit, p_ttl, p_from, NULL, true, p_bytes_max);
+        v_lease := v_due.lease;
+        RETURN QUERY
+            SELECT v_lease.token, v_lease.fence, v_lease.claimed_at, v_lease.expires_at, m.id, m.key, m."group", m.payload,
+                   m.headers, m.created_at, e.attempts + 1, e.tries, e.attempts > 0 AND consign.is_in_doubt(m.id), v_due.scan_from,
+                   m.expires_at
+                FROM unnest(v_lease.ids, v_lease.tries, v_lease.attempts)
+                    WITH ORDINALITY AS e (id, tries, attempts, ord)
+                JOIN consign.message m ON m.id = e.id AND m.id BETWEEN consign.least_id(v_lease.ids) AND consign.greatest_id(v_lease.ids)
+                WHERE m.expires_at IS NULL OR m.expires_at > v_lease.claimed_at
+                ORDER BY e.ord;
+        GET DIAGNOSTICS v_rows = ROW_COUNT;
+        EXIT WHEN v_lease.token IS NULL OR v_rows = cardinality(v_lease.ids);
+        v_lease := consign.settle_expired(v_lease);
+        EXIT WHEN v_lease.token IS NOT NULL;
+    END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION consign.claim(text, text, int, interval, timestamptz, bigint) FROM PUBLIC;
 
 -- consign.claim as one row, for drivers to which a row of fourteen columns per message costs more than the claim itself:
--- columns are arrays, and documents are lists to be put in brackets. Columns without a value are NULL; without a lease all
--- columns are NULL.
+-- columns are arrays, and documents are lists to be put in brackets. Columns without a value are NULL; without a lease the
+-- token is NULL. Messages whose time has passed are settled, as by claim.
 CREATE FUNCTION consign.claim_packed(p_queue text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz, p_bytes_max bigint DEFAULT NULL,
                                      OUT token uuid, OUT fence bigint, OUT claimed_at timestamptz,
                                      OUT expires_at timestamptz, OUT scan_from timestamptz, OUT ids bigint[],
                                      OUT tries int[], OUT attempts int[], OUT in_doubt boolean[], OUT created_at timestamptz[],
-                                     OUT keys text[], OUT groups text[], OUT payloads text, OUT headers text)
+                                     OUT keys text[], OUT groups text[], OUT payloads text, OUT headers text, OUT expiries timestamptz[])
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     SET plan_cache_mode = force_generic_plan
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_due   record;
-    v_lease consign.lease;
-    v_first bigint;
-    v_last  bigint;
+    v_due      record;
+    v_lease    consign.lease;
+    v_first    bigint;
+    v_last     bigint;
+    v_expiring bigint;
 BEGIN
     IF NOT consign.may_work(p_queue) THEN
         PERFORM consign.refuse_queue(p_queue);
     END IF;
-    SELECT * INTO v_due FROM consign.lease_due(p_queue, p_owner, p_limit, p_ttl, p_from, false, false, p_bytes_max);
-    v_lease := v_due.lease;
-    scan_from := v_due.scan_from;
-    IF v_lease.token IS NULL THEN
-        RETURN;
-    END IF;
+    LOOP
+        SELECT * INTO v_due FROM consign.lease_due(p_queue, p_owner, p_limit, p_ttl, p_from, false, false, p_bytes_max);
+        v_lease := v_due.lease;
+        IF v_lease.token IS NULL THEN
+            RETURN;
+        END IF;
+        v_first := v_lease.ids[1];
+        v_last := v_lease.ids[cardinality(v_lease.ids)];
+        IF v_last - v_first = cardinality(v_lease.ids) - 1 AND v_lease.ids = ARRAY(SELECT generate_series(v_first, v_last)) THEN
+            -- Consecutive ids: one range scan instead of a search for each.
+            SELECT array_agg(m.created_at), CASE WHEN count(m.key) > 0 THEN array_agg(m.key) END,
+                   CASE WHEN count(m."group") > 0 THEN array_agg(m."group") END,
+                   string_agg(m.payload::text, ','), CASE WHEN bool_or(m.headers <> '{}') THEN string_agg(m.headers::text, ',') END,
+                   count(m.expires_at)
+                INTO created_at, keys, groups, payloads, headers, v_expiring
+                FROM (SELECT * FROM consign.message WHERE id BETWEEN v_first AND v_last
+                          AND (expires_at IS NULL OR expires_at > v_lease.claimed_at) ORDER BY id) m;
+        ELSE
+            SELECT array_agg(m.created_at), CASE WHEN count(m.key) > 0 THEN array_agg(m.key) END,
+                   CASE WHEN count(m."group") > 0 THEN array_agg(m."group") END,
+                   string_agg(m.payload::text, ','), CASE WHEN bool_or(m.headers <> '{}') THEN string_agg(m.headers::text, ',') END,
+                   count(m.expires_at)
+                INTO created_at, keys, groups, payloads, headers, v_expiring
+                FROM (SELECT m.* FROM unnest(v_lease.ids) WITH ORDINALITY AS e (id, ord)
+                          JOIN consign.message m ON m.id = e.id AND m.id BETWEEN consign.least_id(v_lease.ids) AND consign.greatest_id(v_lease.ids)
+                          WHERE m.expires_at IS NULL OR m.expires_at > v_lease.claimed_at ORDER BY e.ord) m;
+        END IF;
+        EXIT WHEN cardinality(created_at) = cardinality(v_lease.ids);
+        v_lease := consign.settle_expired(v_lease);
+        EXIT WHEN v_lease.token IS NOT NULL;
+    END LOOP;
     token := v_lease.token;
     fence := v_lease.fence;
     claimed_at := v_lease.claimed_at;
     expires_at := v_lease.expires_at;
+    scan_from := v_due.scan_from;
     ids := v_lease.ids;
     tries := v_lease.tries;
     attempts := v_lease.attempts;
-    v_first := ids[1];
-    v_last := ids[cardinality(ids)];
-    IF v_last - v_first = cardinality(ids) - 1 AND ids = ARRAY(SELECT generate_series(v_first, v_last)) THEN
-        -- Consecutive ids: one range scan instead of a search for each.
-        SELECT array_agg(m.created_at), CASE WHEN count(m.key) > 0 THEN array_agg(m.key) END,
-               CASE WHEN count(m."group") > 0 THEN array_agg(m."group") END,
-               string_agg(m.payload::text, ','), CASE WHEN bool_or(m.headers <> '{}') THEN string_agg(m.headers::text, ',') END
-            INTO created_at, keys, groups, payloads, headers
-            FROM (SELECT * FROM consign.message WHERE id BETWEEN v_first AND v_last ORDER BY id) m;
-    ELSE
-        SELECT array_agg(m.created_at), CASE WHEN count(m.key) > 0 THEN array_agg(m.key) END,
-               CASE WHEN count(m."group") > 0 THEN array_agg(m."group") END,
-               string_agg(m.payload::text, ','), CASE WHEN bool_or(m.headers <> '{}') THEN string_agg(m.headers::text, ',') END
-            INTO created_at, keys, groups, payloads, headers
-            FROM (SELECT m.* FROM unnest(v_lease.ids) WITH ORDINALITY AS e (id, ord)
-                      JOIN consign.message m ON m.id = e.id AND m.id BETWEEN consign.least_id(v_lease.ids) AND consign.greatest_id(v_lease.ids) ORDER BY e.ord) m;
+    IF v_expiring > 0 THEN
+        expiries := ARRAY(SELECT m.expires_at FROM unnest(v_lease.ids) WITH ORDINALITY AS e (id, ord)
+            JOIN consign.message m ON m.id = e.id AND m.id BETWEEN consign.least_id(v_lease.ids) AND consign.greatest_id(v_lease.ids)
+            ORDER BY e.ord);
     END IF;
     IF 0 < ANY (attempts) THEN
         in_doubt := ARRAY(SELECT e.attempts > 0 AND consign.is_in_doubt(e.id)
@@ -547,30 +562,6 @@ BEGIN
     RETURN coalesce(v_ids, '{}');
 END $$;
 REVOKE ALL ON FUNCTION consign.release(uuid) FROM PUBLIC;
-
--- Removes messages from a lease; an empty lease ends.
-CREATE FUNCTION consign.shrink_lease(p_lease consign.lease, p_ids bigint[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    v_rest record;
-BEGIN
-    SELECT array_agg(id ORDER BY ord) AS ids, array_agg(e.tries ORDER BY ord) AS tries,
-           array_agg(e.attempts ORDER BY ord) AS attempts
-        INTO v_rest
-        FROM unnest(p_lease.ids, p_lease.tries, p_lease.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
-        WHERE NOT EXISTS (SELECT FROM unnest(p_ids) gone WHERE gone = e.id);
-    -- Only an empty lease is deleted, whatever p_ids holds.
-    IF v_rest.ids IS NULL THEN
-        DELETE FROM consign.lease WHERE fence = p_lease.fence;
-    ELSIF cardinality(v_rest.ids) < cardinality(p_lease.ids) THEN
-        UPDATE consign.lease l
-            SET ids = v_rest.ids, tries = v_rest.tries, attempts = v_rest.attempts,
-                begun = ARRAY(SELECT b FROM unnest(l.begun) b WHERE b = ANY (v_rest.ids))
-            WHERE l.fence = p_lease.fence;
-    END IF;
-END $$;
-REVOKE ALL ON FUNCTION consign.shrink_lease(consign.lease, bigint[]) FROM PUBLIC;
 
 -- Announces that the transport call of these messages is about to start: if the lease ends now, they are uncertain rather
 -- than safe to send again.

@@ -21,6 +21,30 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.recorded(uuid, bigint[], boolean) FROM PUBLIC;
 
+-- Removes messages from a lease; an empty lease ends.
+CREATE FUNCTION consign.shrink_lease(p_lease consign.lease, p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_rest record;
+BEGIN
+    SELECT array_agg(id ORDER BY ord) AS ids, array_agg(e.tries ORDER BY ord) AS tries,
+           array_agg(e.attempts ORDER BY ord) AS attempts
+        INTO v_rest
+        FROM unnest(p_lease.ids, p_lease.tries, p_lease.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
+        WHERE NOT EXISTS (SELECT FROM unnest(p_ids) gone WHERE gone = e.id);
+    -- Only an empty lease is deleted, whatever p_ids holds.
+    IF v_rest.ids IS NULL THEN
+        DELETE FROM consign.lease WHERE fence = p_lease.fence;
+    ELSIF cardinality(v_rest.ids) < cardinality(p_lease.ids) THEN
+        UPDATE consign.lease l
+            SET ids = v_rest.ids, tries = v_rest.tries, attempts = v_rest.attempts,
+                begun = ARRAY(SELECT b FROM unnest(l.begun) b WHERE b = ANY (v_rest.ids))
+            WHERE l.fence = p_lease.fence;
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.shrink_lease(consign.lease, bigint[]) FROM PUBLIC;
+
 -- Appends the attempts of a settle, moves every message to its next table, shrinks the lease. The decision is that of
 -- after_settle in the kernel.
 CREATE FUNCTION consign.record(p_lease consign.lease, p_now timestamptz, p_ids bigint[], p_outcomes text[],
@@ -42,6 +66,9 @@ BEGIN
                     WHEN r.code = 'misdirected' THEN 'ready'
                     WHEN r.outcome = 'uncertain' AND (v_policy->>'on_uncertain' = 'hold' OR v_policy->'hold_codes' ? r.code)
                         THEN 'held'
+                    -- No further try follows. Dead would mean that no earlier one arrived.
+                    WHEN r.outcome = 'uncertain' AND r.code = 'expired_before_delivery'
+                        THEN CASE v_policy->>'on_uncertain' WHEN 'resend' THEN 'dead' ELSE 'held' END
                     WHEN e.tries + 1 < (v_policy->>'attempts_max')::int THEN 'ready'
                     WHEN r.outcome = 'uncertain' AND v_policy->>'on_uncertain' = 'probe' THEN 'held'
                     ELSE 'dead' END AS next
@@ -65,7 +92,7 @@ BEGIN
             FROM fate WHERE next = 'dead'),
     held AS (
         INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts)
-        SELECT id, p_lease.queue, p_now, CASE WHEN v_policy->'hold_codes' ? code THEN code ELSE 'uncertain' END, tries, attempts
+        SELECT id, p_lease.queue, p_now, CASE WHEN code = 'expired_before_delivery' OR v_policy->'hold_codes' ? code THEN code ELSE 'uncertain' END, tries, attempts
             FROM fate WHERE next = 'held'),
     returned AS (
         -- One batch per due time, of at most 200 messages.
@@ -91,6 +118,43 @@ BEGIN
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.record(consign.lease, timestamptz, bigint[], text[], text[], text[], jsonb[], interval[]) FROM PUBLIC;
+
+-- Whether an earlier delivery of a message may have happened: the last attempt that reached the sink, or may have, ended
+-- without a known result; or a late result reports a delivery.
+CREATE FUNCTION consign.is_in_doubt(p_id bigint) RETURNS boolean
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN coalesce((SELECT a.outcome IN ('uncertain', 'expired') FROM consign.attempt a
+                         WHERE a.message_id = p_id AND (a.outcome <> 'expired' OR a.result @> '{"may_have_begun": true}')
+                         ORDER BY a.attempt_no DESC LIMIT 1), false)
+        OR EXISTS (SELECT FROM consign.late l WHERE l.message_id = p_id AND l.outcome = 'delivered');
+END $$;
+REVOKE ALL ON FUNCTION consign.is_in_doubt(bigint) FROM PUBLIC;
+
+-- Settles the messages of a fresh lease whose time had passed when it was taken: dead, or uncertain where an earlier attempt
+-- may have arrived. Returns the lease with the others; NULLs if there are none.
+CREATE FUNCTION consign.settle_expired(p_lease consign.lease) RETURNS consign.lease
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_ids   bigint[] := ARRAY(
+        SELECT e.id FROM unnest(p_lease.ids) WITH ORDINALITY AS e (id, ord)
+            JOIN consign.message m ON m.id = e.id AND m.id BETWEEN consign.least_id(p_lease.ids) AND consign.greatest_id(p_lease.ids)
+            WHERE m.expires_at <= p_lease.claimed_at ORDER BY e.ord);
+    v_lease consign.lease;
+BEGIN
+    IF cardinality(v_ids) > 0 THEN
+        PERFORM consign.record(
+            p_lease, p_lease.claimed_at, v_ids,
+            ARRAY(SELECT CASE WHEN consign.is_in_doubt(e.id) THEN 'uncertain' ELSE 'dead' END
+                      FROM unnest(v_ids) WITH ORDINALITY AS e (id, ord) ORDER BY e.ord),
+            array_fill('expired_before_delivery'::text, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL);
+    END IF;
+    SELECT * INTO v_lease FROM consign.lease WHERE fence = p_lease.fence;
+    RETURN v_lease;
+END $$;
+REVOKE ALL ON FUNCTION consign.settle_expired(consign.lease) FROM PUBLIC;
 
 -- Rejects reports with null or repeated ids, unknown outcomes, negative delays, or arrays of different lengths.
 CREATE FUNCTION consign.check_reports(p_ids bigint[], p_outcomes text[], p_delays interval[], VARIADIC p_lengths int[])

@@ -27,9 +27,9 @@ SELECT consign.make_role('consign_auditor');
 GRANT USAGE ON SCHEMA consign TO consign_producer, consign_worker, consign_operator, consign_auditor;
 
 GRANT EXECUTE ON FUNCTION
-    consign.enqueue(text, jsonb, text, text, jsonb, interval, timestamptz),
-    consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval, timestamptz),
-    consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[], timestamptz[]),
+    consign.enqueue(text, jsonb, text, text, jsonb, interval, timestamptz, timestamptz),
+    consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval, timestamptz, timestamptz),
+    consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[], timestamptz[], timestamptz[]),
     consign.payload_limits(text[])
     TO consign_producer;
 

@@ -1,7 +1,7 @@
 -- One message ($1 bigint), its queue, and everything that says where it is, from one snapshot.
 -- There is no index from message to batch: of a ready one, the batches due when it was enqueued or when its
 -- last attempt said are looked at first, then all of its queue.
-SELECT m.id, m.queue, m.key, m."group", m.payload, m.headers, m.created_at,
+SELECT m.id, m.queue, m.key, m."group", m.payload, m.headers, m.created_at, m.expires_at,
        n.name, n.policy, n.paused_at, consign.clock() AS now,
        a.attempt_no, a.outcome::text AS outcome, a.owner AS attempt_owner, a.finished_at, a.code AS attempt_code, a.detail AS attempt_detail,
        CASE consign.state_of(m.id) WHEN 'ready' THEN coalesce(
@@ -10,7 +10,7 @@ SELECT m.id, m.queue, m.key, m."group", m.payload, m.headers, m.created_at,
            (SELECT r.due_at FROM consign.ready r
                WHERE r.queue = m.queue AND r.due_at = a.next_due_at AND r.ids @> ARRAY[m.id] LIMIT 1),
            (SELECT r.due_at FROM consign.ready r WHERE r.queue = m.queue AND r.ids @> ARRAY[m.id] LIMIT 1)) END AS due_at,
-       l.owner, l.fence, l.expires_at, m.id = ANY (l.begun) AS begun,
+       l.owner, l.fence, l.expires_at AS lease_ends_at, m.id = ANY (l.begun) AS begun,
        h.at AS held_at, h.reason, d.at AS dead_at, d.code, d.detail,
        x.at AS discarded_at, x.actor AS discarded_by, x.reason AS discarded_reason,
        w.message_id IS NOT NULL AS waiting, t.message_id AS behind,

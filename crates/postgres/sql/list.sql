@@ -1,7 +1,7 @@
 -- A page of a list, newest first: the end of a statement that begins with the ids it found, `found`. Primary keys
 -- only, those of the ranges concerned, and leases unnested once; what is in no other place is ready, as in
 -- consign.state_of().
-SELECT m.id, m.queue, m.key, m."group", m.created_at,
+SELECT m.id, m.queue, m.key, m."group", m.created_at, m.expires_at,
        CASE
            WHEN dead.message_id IS NOT NULL THEN 'dead'
            WHEN EXISTS (SELECT FROM consign.held h WHERE h.message_id = m.id) THEN 'held'

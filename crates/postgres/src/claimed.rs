@@ -21,6 +21,7 @@ struct Columns {
     keys: Option<Vec<Option<String>>>,
     groups: Option<Vec<Option<String>>>,
     created_at: Vec<jiff_sqlx::Timestamp>,
+    expiries: Option<Vec<Option<jiff_sqlx::Timestamp>>>,
     attempts: Vec<i32>,
     tries: Vec<i32>,
     in_doubt: Option<Vec<bool>>,
@@ -32,6 +33,7 @@ pub(crate) fn contents(row: &PgRow, queue: &QueueName) -> Result<Contents> {
         keys: rows::column(row, "keys")?,
         groups: rows::column(row, "groups")?,
         created_at: rows::column(row, "created_at")?,
+        expiries: rows::column(row, "expiries")?,
         attempts: rows::column(row, "attempts")?,
         tries: rows::column(row, "tries")?,
         in_doubt: rows::column(row, "in_doubt")?,
@@ -113,6 +115,11 @@ impl Columns {
                 .copied()
                 .ok_or_else(short)?
                 .to_jiff(),
+            expires_at: self
+                .expiries
+                .as_ref()
+                .and_then(|expiries| expiries.get(index).copied().flatten())
+                .map(jiff_sqlx::Timestamp::to_jiff),
         };
         Ok(ClaimedMessage {
             message,

@@ -104,21 +104,24 @@ fn statement(messages: &[NewMessage]) -> Result<Option<Statement<'_>>> {
     };
     let uniform = messages
         .iter()
-        .all(|m| (&m.queue, m.due) == (&first.queue, first.due));
+        .all(|m| (&m.queue, m.due, m.expires_at) == (&first.queue, first.due, first.expires_at));
     Ok(Some(if uniform {
         let sql =
-            "SELECT id, duplicate, state FROM consign.enqueue_many($1, $2, $3, $4, $5, $6, $7)";
+            "SELECT id, duplicate, state FROM consign.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8)";
         let statement = sqlx::query(sql).bind(first.queue.as_str());
         let (delay, at) = due(first);
-        bind_contents(statement, messages).bind(delay).bind(at)
+        bind_contents(statement, messages)
+            .bind(delay)
+            .bind(at)
+            .bind(expiry(first))
     } else {
-        let sql =
-            "SELECT id, duplicate, state FROM consign.enqueue_mixed($1, $2, $3, $4, $5, $6, $7)";
+        let sql = "SELECT id, duplicate, state FROM consign.enqueue_mixed($1, $2, $3, $4, $5, $6, $7, $8)";
         let queues: Vec<&str> = messages.iter().map(|m| m.queue.as_str()).collect();
         let (delays, ats): (Vec<_>, Vec<_>) = messages.iter().map(due).unzip();
         bind_contents(sqlx::query(sql).bind(queues), messages)
             .bind(delays)
             .bind(unless_empty(ats))
+            .bind(unless_empty(messages.iter().map(expiry).collect()))
     }))
 }
 
@@ -136,6 +139,13 @@ fn due(message: &NewMessage) -> (PgInterval, Option<jiff_sqlx::Timestamp>) {
             (rows::interval(Duration::ZERO), Some(at.to_sqlx()))
         }
     }
+}
+
+/// From when on a message is not sent any more.
+fn expiry(message: &NewMessage) -> Option<jiff_sqlx::Timestamp> {
+    // Before what PostgreSQL can keep is as long past as any other time.
+    let at = message.expiry()?.max(Timestamp::UNIX_EPOCH);
+    Some(at.to_sqlx())
 }
 
 /// Payloads, keys, groups and headers; unused columns are NULL.

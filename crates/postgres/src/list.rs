@@ -381,6 +381,7 @@ fn listed(row: &PgRow) -> Result<MessageSummary> {
         key: rows::column(row, "key")?,
         group: rows::column(row, "group")?,
         created_at: rows::time(row, "created_at")?,
+        expires_at: rows::optional_time(row, "expires_at")?,
         state: rows::state(row)?,
         attempts: rows::number(row, "attempts")?,
         code: rows::column(row, "code")?,

@@ -105,7 +105,7 @@ fn state(row: &PgRow, id: MessageId, last: Option<&LastAttempt>) -> Result<State
         return Ok(State::Leased {
             owner,
             fence: Fence(rows::column(row, "fence")?),
-            expires_at: rows::time(row, "expires_at")?,
+            expires_at: rows::time(row, "lease_ends_at")?,
             begun: rows::column(row, "begun")?,
         });
     }

@@ -108,6 +108,7 @@ pub fn message(row: &PgRow, queue: QueueName) -> Result<Message> {
         payload,
         headers,
         created_at: time(row, "created_at")?,
+        expires_at: optional_time(row, "expires_at")?,
     })
 }
 

@@ -22,13 +22,15 @@ CREATE TABLE hook (
     app   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The payload is the last column: lists read the others without its overflow pages.
+-- The payload is the last column: lists read the others without its overflow pages. expires_at of a message: from then on
+-- it is not sent any more.
 CREATE TABLE message (
     id         INTEGER PRIMARY KEY,
     queue      TEXT NOT NULL,
     key        TEXT,
     "group"    TEXT,
     created_at INTEGER NOT NULL,
+    expires_at INTEGER,
     headers    TEXT NOT NULL,
     payload    TEXT NOT NULL
 ) STRICT;

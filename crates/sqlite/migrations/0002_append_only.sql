@@ -8,7 +8,7 @@
 
 CREATE TRIGGER message_update BEFORE UPDATE ON message
 WHEN NEW.id <> OLD.id OR NEW.queue <> OLD.queue OR NEW.key IS NOT OLD.key OR NEW."group" IS NOT OLD."group"
-     OR NEW.created_at <> OLD.created_at OR NEW.headers <> '{}' OR NEW.payload <> 'null'
+     OR NEW.created_at <> OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at OR NEW.headers <> '{}' OR NEW.payload <> 'null'
      OR NOT EXISTS (SELECT 1 FROM erasure WHERE message_id = OLD.id)
 BEGIN SELECT raise(ABORT, 'message is append-only: write a new row instead'); END;
 CREATE TRIGGER message_replace BEFORE INSERT ON message

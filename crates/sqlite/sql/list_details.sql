@@ -1,6 +1,6 @@
 -- What a list shows of these messages, newest first. As state_of, with code and detail of a dead one.
 -- ?1 JSON array of ids.
-SELECT m.id, m.queue, m.key, m."group", m.created_at,
+SELECT m.id, m.queue, m.key, m."group", m.created_at, m.expires_at,
        CASE
            WHEN (SELECT outcome FROM attempt WHERE message_id = m.id
                  ORDER BY attempt_no DESC LIMIT 1) = 'delivered' THEN 'delivered'

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use consign_failpoint::kill_at;
 use consign_kernel::{
     BeginAnswer, Claim, ClaimedMessage, Claims, Expiry, Fence, Lease, Message, MessageId,
-    QueueName, ReleaseAnswer, RenewAnswer, SendSlots, Token,
-    plan::{Room, Share, claimable, not_in_lease},
+    QueueName, QueuePolicy, ReleaseAnswer, RenewAnswer, Report, SendSlots, Token,
+    plan::{Room, Share, claimable, not_in_lease, split_expired},
     validate_ttl,
 };
 use serde_json::value::RawValue;
@@ -134,29 +134,69 @@ impl Work<'_> {
         if first_ends_at.is_some_and(|ends_at| ends_at <= rows::micros(self.now)) {
             self.expire(u32::MAX, Some(&claim.queue), Duration::ZERO)
                 .await?;
-            batches = sqlx::query(sql!("ready_first"))
-                .bind(claim.queue.as_str())
-                .bind(batches_wanted(claim.limit, batch_length))
-                .bind(claim.limit)
-                .fetch_all(&mut *self.connection)
-                .await?;
+            batches = self.first_batches(claim, batch_length).await?;
         }
         if paused {
             return Ok(None);
         }
+        self.claim_due(claim, &policy, presumed_begun, batches)
+            .await
+    }
+
+    /// The first batches of a queue, of which a claim of this size needs so many.
+    async fn first_batches(
+        &mut self,
+        claim: &Claim,
+        batch_length: usize,
+    ) -> Result<Vec<SqliteRow>> {
+        let batches = sqlx::query(sql!("ready_first"))
+            .bind(claim.queue.as_str())
+            .bind(batches_wanted(claim.limit, batch_length))
+            .bind(claim.limit);
+        Ok(batches.fetch_all(&mut *self.connection).await?)
+    }
+
+    /// Leases what is due, from the first batches on. Messages whose time has passed are settled under
+    /// the lease.
+    async fn claim_due(
+        &mut self,
+        claim: &Claim,
+        policy: &QueuePolicy,
+        presumed_begun: bool,
+        mut batches: Vec<SqliteRow>,
+    ) -> Result<Option<(Lease, usize)>> {
         let limit = match policy.total_concurrency {
             None => claim.limit,
             Some(_) => policy.claimable(claim.limit, self.leased(&claim.queue).await?),
         };
-        let room = Room::new(limit, claim.bytes_allowed(&policy));
-        let taken = self.take_due(claim, limit, room, batches).await?;
-        if taken.entries.is_empty() {
-            return Ok(None);
-        }
         let ttl = claim.ttl.unwrap_or(policy.lease_ttl());
-        let batch_length = taken.entries.len().div_ceil(taken.batches);
-        let lease = self.lease(claim, presumed_begun, ttl, taken).await?;
-        Ok(Some((lease, batch_length)))
+        loop {
+            let room = Room::new(limit, claim.bytes_allowed(policy));
+            let taken = self.take_due(claim, limit, room, batches).await?;
+            if taken.entries.is_empty() {
+                return Ok(None);
+            }
+            let batch_length = taken.entries.len().div_ceil(taken.batches);
+            let lease = self.lease(claim, presumed_begun, ttl, taken).await?;
+            let (messages, expired) = split_expired(lease.messages, self.now);
+            if !expired.is_empty() {
+                self.settle_expired(lease.token, &expired).await?;
+            }
+            if !messages.is_empty() {
+                return Ok(Some((Lease { messages, ..lease }, batch_length)));
+            }
+            batches = self.first_batches(claim, batch_length).await?;
+        }
+    }
+
+    /// Settles messages under a lease that was just taken.
+    async fn settle_expired(&mut self, token: Token, expired: &[Report]) -> Result<()> {
+        let lease = self.live(token).await?;
+        let lease = lease.ok_or_else(|| Failure::corrupt("a new lease cannot be found"))?;
+        let reports: Vec<&Report> = expired.iter().collect();
+        // No retry, so no chance is needed.
+        self.record(lease, &reports, 0.0).await?;
+        Ok(())
     }
 
     /// Removes the emptied batches, writes the lease and reads its messages.
@@ -431,7 +471,8 @@ fn together(answers: &[Vec<SqliteRow>]) -> Result<(Fence, Vec<Message>)> {
     let text = format!("[{}]", text.unwrap_or_default());
     let columns: Vec<ClaimedColumns<'_>> = serde_json::from_str(&text)
         .map_err(|error| Failure::corrupt(format!("a stored document is {error}")))?;
-    let message = |(id, queue, key, group, created_at, headers, payload): ClaimedColumns<'_>| {
+    let message = |columns: ClaimedColumns<'_>| {
+        let (id, queue, key, group, created_at, expires_at, headers, payload) = columns;
         Ok(Message {
             id: MessageId(id),
             queue: rows::queue_name(&queue)?,
@@ -440,6 +481,7 @@ fn together(answers: &[Vec<SqliteRow>]) -> Result<(Fence, Vec<Message>)> {
             payload: rows::payload(payload.get())?,
             headers: rows::document(headers.get())?,
             created_at: rows::timestamp(created_at)?,
+            expires_at: expires_at.map(rows::timestamp).transpose()?,
         })
     };
     let messages: Result<Vec<Message>> = columns.into_iter().map(message).collect();
@@ -499,6 +541,7 @@ type ClaimedColumns<'t> = (
     Option<String>,
     Option<String>,
     i64,
+    Option<i64>,
     &'t RawValue,
     &'t RawValue,
 );

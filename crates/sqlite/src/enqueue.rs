@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use consign_failpoint::kill_at;
 use consign_kernel::{
     MessageId, NewMessage, Payload, Produce, QueueName, QueuePolicy, Receipt, StateKind,
-    plan::{Duplicate, KeyHolder, batches, duplicates, ids, key_conflict},
+    plan::{Duplicate, KeyHolder, batches, duplicates, ids, key_conflict, validate_expiries},
 };
 use sqlx::Row;
 
@@ -107,6 +107,7 @@ impl Work<'_> {
                 return Err(key_conflict(message, Some(*id)).into());
             }
         }
+        validate_expiries(messages, &duplicates, self.now)?;
         let ids = ids(last, &duplicates);
         Ok(Plan {
             policies,
@@ -185,7 +186,9 @@ impl Work<'_> {
             if count > 0 {
                 rows.push(',');
             }
-            rows.push_str(&rows::json(&(id, queue, key, group, headers, payload)));
+            let expires_at = message.expiry().map(rows::micros);
+            let row = (id, queue, key, group, headers, payload, expires_at);
+            rows.push_str(&rows::json(&row));
             count += 1;
             if count == CHUNK_MESSAGES || rows.len() > CHUNK_BYTES {
                 self.write_rows(std::mem::replace(&mut rows, String::from("[")))

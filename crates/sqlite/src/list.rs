@@ -176,7 +176,9 @@ pub(crate) async fn details(
         .fetch_all(connection)
         .await?;
     let mut items = Vec::with_capacity(found.len());
-    for (id, queue, key, group, created_at, state, attempts, code, detail, erased) in found {
+    for columns in found {
+        let (id, queue, key, group, created_at, expires_at, state, attempts, code, detail, erased) =
+            columns;
         let state = state_kind(&state)?;
         let wanted = filter.state.is_none_or(|wanted| wanted == state)
             && filter
@@ -190,6 +192,7 @@ pub(crate) async fn details(
                 key,
                 group,
                 created_at: rows::timestamp(created_at)?,
+                expires_at: expires_at.map(rows::timestamp).transpose()?,
                 state,
                 attempts: rows::count(attempts)?,
                 code,
@@ -207,6 +210,7 @@ type ListedColumns = (
     Option<String>,
     Option<String>,
     i64,
+    Option<i64>,
     String,
     i64,
     Option<String>,

@@ -245,6 +245,7 @@ type MessageColumns = (
     Option<String>,
     Option<String>,
     i64,
+    Option<i64>,
     String,
     String,
 );
@@ -255,7 +256,8 @@ pub async fn message(connection: &mut SqliteConnection, id: MessageId) -> Result
         .bind(id.0)
         .fetch_optional(connection)
         .await?;
-    let message = |(id, queue, key, group, created_at, headers, payload): MessageColumns| {
+    let message = |columns: MessageColumns| {
+        let (id, queue, key, group, created_at, expires_at, headers, payload) = columns;
         Ok(Message {
             id: MessageId(id),
             queue: rows::queue_name(&queue)?,
@@ -264,6 +266,7 @@ pub async fn message(connection: &mut SqliteConnection, id: MessageId) -> Result
             payload: rows::payload(&payload)?,
             headers: rows::document(&headers)?,
             created_at: rows::timestamp(created_at)?,
+            expires_at: expires_at.map(rows::timestamp).transpose()?,
         })
     };
     found.map(message).transpose()

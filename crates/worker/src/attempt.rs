@@ -5,7 +5,7 @@
 
 use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use consign_kernel::{OnUncertain, Outcome};
+use consign_kernel::{OnUncertain, Outcome, codes::EXPIRED_BEFORE_DELIVERY, plan};
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{Instrument, Level, Span, field::Empty, info_span, warn};
@@ -29,20 +29,21 @@ pub mod codes {
     pub const INTERRUPTED: &str = "interrupted";
 }
 
-/// Delivers one message.
+/// Delivers one message, unless it would be sent at `send_until` or later.
 pub(crate) async fn attempt(
     context: Arc<Context>,
     mut delivery: Delivery,
     on_uncertain: OnUncertain,
+    send_until: Option<Instant>,
 ) -> Verdict {
     if !tracing::enabled!(target: "consign_worker::deliver", Level::INFO) {
-        return resolve(&context, &mut delivery, on_uncertain).await;
+        return resolve(&context, &mut delivery, on_uncertain, send_until).await;
     }
     let span = span(&delivery);
     if let Some(hook) = &context.options.span_hook {
         hook(&span, &delivery);
     }
-    let work = resolve(&context, &mut delivery, on_uncertain);
+    let work = resolve(&context, &mut delivery, on_uncertain, send_until);
     let verdict = work.instrument(span.clone()).await;
     span.record("outcome", outcome_word(verdict.outcome));
     if let Some(code) = &verdict.code {
@@ -74,7 +75,12 @@ fn outcome_word(outcome: Outcome) -> &'static str {
 }
 
 /// Probes first where an earlier delivery may have arrived and the queue's policy is `probe`, then sends.
-async fn resolve(context: &Context, delivery: &mut Delivery, on_uncertain: OnUncertain) -> Verdict {
+async fn resolve(
+    context: &Context,
+    delivery: &mut Delivery,
+    on_uncertain: OnUncertain,
+    send_until: Option<Instant>,
+) -> Verdict {
     if delivery.in_doubt && on_uncertain == OnUncertain::Probe {
         match probe(context, delivery).await {
             // Nor does the sink need to doubt it any more.
@@ -101,7 +107,7 @@ async fn resolve(context: &Context, delivery: &mut Delivery, on_uncertain: OnUnc
             }
         }
     }
-    match send(context, delivery).await {
+    match send(context, delivery, send_until).await {
         Ok(verdict) => verdict,
         Err(Interruption::Time) => Verdict::failed(
             Outcome::Uncertain,
@@ -121,8 +127,15 @@ async fn resolve(context: &Context, delivery: &mut Delivery, on_uncertain: OnUnc
 
 /// Sends, and repeats it while this process lacks file descriptors or memory. The lease is renewed
 /// meanwhile; when it is lost, this is dropped.
-async fn send(context: &Context, delivery: &Delivery) -> Result<Verdict, Interruption> {
+async fn send(
+    context: &Context,
+    delivery: &Delivery,
+    send_until: Option<Instant>,
+) -> Result<Verdict, Interruption> {
     loop {
+        if send_until.is_some_and(|until| until <= Instant::now()) {
+            return Ok(expired(delivery));
+        }
         let verdict = bounded(delivery, context.sink.deliver(delivery)).await?;
         let is_unsent = verdict.outcome == Outcome::Retry && verdict.about == About::Sink;
         if verdict.about != About::Process && !(is_unsent && files_are_used_up()) {
@@ -131,6 +144,18 @@ async fn send(context: &Context, delivery: &Delivery) -> Result<Verdict, Interru
         let detail = verdict.detail.as_deref().unwrap_or("no detail");
         pause_for_want(delivery, detail).await;
     }
+}
+
+/// The verdict on a message whose time passed. What an earlier delivery left in doubt stays so.
+fn expired(delivery: &Delivery) -> Verdict {
+    let report = plan::expired_report(delivery.message.id, delivery.in_doubt);
+    let detail = "its time passed before it was sent";
+    Verdict::failed(
+        report.outcome,
+        About::Unsent,
+        EXPIRED_BEFORE_DELIVERY,
+        detail,
+    )
 }
 
 async fn pause_for_want(delivery: &Delivery, detail: &str) {

@@ -9,8 +9,9 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{ClaimedMessage, Fence, Lease, MessageId, Report, Token};
+use consign_kernel::{ClaimedMessage, Fence, Lease, Message, MessageId, Report, Token};
 use futures_util::future::AbortHandle;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::budget::Reservation;
@@ -57,6 +58,8 @@ pub(crate) struct OwnedLease {
     pub(crate) token: Token,
     pub(crate) fence: Fence,
     pub(crate) clock: Arc<LeaseClock>,
+    /// By the database's clock.
+    pub(crate) claimed_at: Timestamp,
     /// The bytes of its messages that have no result yet.
     pub(crate) reserved: Reservation,
     /// Claimed, not started.
@@ -116,6 +119,7 @@ impl OwnedLease {
             token: lease.token,
             fence: lease.fence,
             clock,
+            claimed_at: lease.claimed_at,
             reserved,
             waiting: lease.messages.into(),
             beginning: Vec::new(),
@@ -129,6 +133,14 @@ impl OwnedLease {
             is_probe: false,
             is_queued: false,
         }
+    }
+
+    /// From when on a message must not be sent, by this machine's monotonic clock; never too late: the
+    /// lease cannot have started before its claim was sent. Renewals change nothing about it.
+    pub(crate) fn send_until(&self, message: &Message) -> Option<Instant> {
+        let left = message.expires_at?.duration_since(self.claimed_at);
+        let left = Duration::try_from(left).unwrap_or(Duration::ZERO);
+        self.clock.since.checked_add(left)
     }
 
     /// Whether every message of the lease has a result.

@@ -45,6 +45,8 @@ pub enum About {
     /// This process: it lacks a file descriptor or memory, and nothing was sent. The worker tries
     /// again under the same lease, and no try is counted.
     Process,
+    /// Nothing but the message: it was not sent, and the sink not asked.
+    Unsent,
 }
 
 /// The outcome of a delivery.

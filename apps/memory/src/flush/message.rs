@@ -63,6 +63,7 @@ mod tests {
             payload: new.payload,
             headers: new.headers,
             created_at: Timestamp::UNIX_EPOCH,
+            expires_at: None,
         }
     }
 

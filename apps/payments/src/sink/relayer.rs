@@ -222,6 +222,7 @@ pub(crate) mod tests {
                 payload: message.payload,
                 headers: Map::new(),
                 created_at: Timestamp::UNIX_EPOCH,
+                expires_at: None,
             }),
             attempt_no: 1,
             in_doubt: false,

@@ -124,6 +124,7 @@ pub(crate) fn with_payload(id: i64, payload: &str) -> Record {
             payload,
             headers: Map::new(),
             created_at: time(1, 1),
+            expires_at: None,
         },
         state: StateKind::Delivered,
         attempts: vec![ArchivedAttempt::from(attempt(id, 1))],
@@ -141,6 +142,7 @@ pub(crate) fn full_record(id: i64, secret: &str) -> Record {
     let mut record = with_payload(id, &payload);
     record.message.queue = "parcels".parse().unwrap();
     record.message.group = Some("customer-7".into());
+    record.message.expires_at = Some(time(2, 1));
     let headers = json!({"correlation_id": "case-7", "user": secret, "weight": 0.1});
     if let Value::Object(headers) = headers {
         record.message.headers = headers;

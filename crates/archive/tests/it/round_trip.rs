@@ -84,6 +84,7 @@ fn a_line_is_one_flat_object() {
         "dead",
         "digest",
         "erased",
+        "expires_at",
         "group",
         "headers",
         "id",
@@ -99,6 +100,19 @@ fn a_line_is_one_flat_object() {
     assert_eq!(line["created_at"], "2026-01-01T10:11:12.123456Z");
     assert_eq!(line["payload"]["name"], "Jane Doe");
     assert_eq!(line["dead"]["code"], "http_410");
+}
+
+#[test]
+fn a_line_of_a_version_without_expiries_is_read() {
+    let record = full_record(4, "Jane Doe");
+    let line = serde_json::to_string(&record).unwrap();
+    let at = serde_json::to_string(&record.message.expires_at).unwrap();
+    let older = line.replace(&format!(",\"expires_at\":{at}"), "");
+    assert!(older.len() < line.len(), "{line}");
+    let mut read: Record = serde_json::from_str(&older).unwrap();
+    assert_eq!(read.message.expires_at.take(), None);
+    read.message.expires_at = record.message.expires_at;
+    assert_eq!(read, record);
 }
 
 #[test]

@@ -143,7 +143,7 @@ normal_structs! {
     LastAttempt { finished_at }
     LateResult { message_id, token, fence, at }
     Lease { token, fence, claimed_at, expires_at, messages }
-    MessageSummary { id, created_at }
+    MessageSummary { id, created_at, expires_at }
     MoveResult { id }
     QueueHistory { oldest_id, oldest_at }
     RecordedOutcome { id, next_due_at }
@@ -160,6 +160,7 @@ impl Normal for Message {
         Self {
             id: self.id.normal(names),
             created_at: self.created_at.normal(names),
+            expires_at: self.expires_at.normal(names),
             ..self
         }
     }
@@ -193,9 +194,13 @@ impl Normal for LeaseView {
 
 impl Normal for Attempt {
     fn normal(self, names: &Names) -> Self {
-        // An operator's lease has ended before it could be numbered.
-        let resolved = self.code.as_deref() == Some(codes::RESOLVED);
-        let (fence, token) = if resolved {
+        // These leases may have ended before they could be numbered: an operator's, and one of which
+        // nothing was left.
+        let code = self.code.as_deref();
+        let is_unnumbered = [codes::RESOLVED, codes::EXPIRED_BEFORE_DELIVERY]
+            .map(Some)
+            .contains(&code);
+        let (fence, token) = if is_unnumbered {
             (Fence(-1), Token(Uuid::nil()))
         } else {
             (self.fence.normal(names), self.token.normal(names))

@@ -188,6 +188,8 @@ pub(super) struct Draft {
     pub(super) delay_s: u64,
     /// Due at this second after the start of the run instead.
     pub(super) at_s: Option<i64>,
+    /// Expires at this second after the start of the run.
+    pub(super) expires_s: Option<i64>,
 }
 
 /// Which lease: 0 is the newest, 1 the one before; most often a recent one.
@@ -279,20 +281,24 @@ fn draft() -> impl Strategy<Value = Draft> {
     let delay_s = prop_oneof![4 => Just(0_u64), 1 => Just(2), 1 => Just(7)];
     let at_s = option::weighted(0.1, -5..60_i64);
     let case = option::weighted(0.3, 0..3_u8);
-    let draft = (queue(), key, group, payload, case, delay_s, at_s);
-    draft.prop_map(|(queue, key, group, payload, case, delay_s, at_s)| {
-        // A key belongs to one group, or nearly every repeat would conflict.
-        let group = key.map_or(group, |key| Some(key % 3));
-        Draft {
-            queue,
-            key,
-            group,
-            payload,
-            case,
-            delay_s,
-            at_s,
-        }
-    })
+    let expires_s = option::weighted(0.15, 0..60_i64);
+    let draft = (queue(), key, group, payload, case, delay_s, at_s, expires_s);
+    draft.prop_map(
+        |(queue, key, group, payload, case, delay_s, at_s, expires_s)| {
+            // A key belongs to one group, or nearly every repeat would conflict.
+            let group = key.map_or(group, |key| Some(key % 3));
+            Draft {
+                queue,
+                key,
+                group,
+                payload,
+                case,
+                delay_s,
+                at_s,
+                expires_s,
+            }
+        },
+    )
 }
 
 fn produce() -> impl Strategy<Value = Op> {

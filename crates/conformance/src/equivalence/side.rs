@@ -6,6 +6,7 @@ use consign_kernel::{
     By, CORRELATION_ID, Claim, DepartureCause, Due, ErasureTarget, Error, Filter, Lease, MessageId,
     NewMessage, QueueName, QueuePolicy, Receipt, RedriveId, RedrivePlan, Report, Result, Schedule,
     ScheduleName, SchedulePlan, StateKind, Store, Tick, TickPlan, Token,
+    codes::EXPIRED_BEFORE_DELIVERY,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -464,15 +465,17 @@ impl Side {
         self.render(self.store.erase(&target, &by()).await)
     }
 
-    /// Whether every dead message was erased: the others can be requeued.
-    pub(super) async fn has_only_erased_dead(&self) -> bool {
+    /// Whether every dead message was erased or has expired: the others can be requeued and delivered.
+    pub(super) async fn has_only_final_dead(&self) -> bool {
         let filter = Filter {
             state: Some(StateKind::Dead),
             ..Filter::default()
         };
         let dead = self.store.list(&filter, None, 1_000).await;
         let mut dead = dead.expect("list answers").items.into_iter();
-        dead.all(|message| message.erased)
+        dead.all(|message| {
+            message.erased || message.code.as_deref() == Some(EXPIRED_BEFORE_DELIVERY)
+        })
     }
 
     async fn audit(&self, id: Option<MessageId>, limit: u32) -> String {
@@ -581,6 +584,9 @@ fn message(draft: &Draft, start: Timestamp) -> NewMessage {
             Some(at) => Due::At(start + SignedDuration::from_secs(at)),
             None => Due::In(s(draft.delay_s)),
         },
+        expires_at: draft
+            .expires_s
+            .map(|at| start + SignedDuration::from_secs(at)),
         headers: case.collect(),
         ..NewMessage::new(queues()[draft.queue].0.clone(), payload)
     }

@@ -25,6 +25,8 @@ pub struct Bounds {
     pub begins: bool,
     /// The outcomes workers report, besides `delivered`.
     pub outcomes: &'static [Outcome],
+    /// The tick at which the first message expires.
+    pub expires: Option<u8>,
     /// The queue's limit.
     pub attempts_max: u32,
     /// The queue's rule for uncertain outcomes.
@@ -40,6 +42,7 @@ impl Bounds {
             Self::hold(),
             Self::failover(),
             Self::long_failover(),
+            Self::expiry(),
         ]
     }
 
@@ -56,6 +59,7 @@ impl Bounds {
             failover: false,
             begins: false,
             outcomes: &[],
+            expires: None,
             attempts_max: 2,
             on_uncertain: OnUncertain::Resend,
         }
@@ -113,6 +117,22 @@ impl Bounds {
             ticks: 3,
             renewals: 1,
             failover: true,
+            ..Self::crashes()
+        }
+    }
+
+    /// Two messages, of which one expires, in a queue that must not bury what may have arrived.
+    pub fn expiry() -> Self {
+        Self {
+            name: "expiry",
+            leases: 3,
+            renewals: 0,
+            lost_replies: 0,
+            rescues: 1,
+            outcomes: &[Outcome::Uncertain],
+            expires: Some(1),
+            on_uncertain: OnUncertain::Hold,
+            begins: true,
             ..Self::crashes()
         }
     }

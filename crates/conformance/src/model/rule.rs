@@ -38,6 +38,8 @@ pub enum Rule {
     DiscardedIsFinal,
     /// With `on_uncertain = hold`, what had begun when its lease ended is not sent again by itself.
     HeldWhenInDoubt,
+    /// A message is not handed to a worker once it has expired.
+    NotAfterItsTime,
     /// Everything the sink received is recorded, or was lost by a failover.
     DuplicatesExplained,
 }
@@ -59,6 +61,7 @@ impl Rule {
             Self::DeliveredIsFinal => "delivered is final",
             Self::DiscardedIsFinal => "discarded is final",
             Self::HeldWhenInDoubt => "in doubt is held",
+            Self::NotAfterItsTime => "what has expired is not claimed",
             Self::DuplicatesExplained => "every duplicate is explained",
         }
     }
@@ -102,7 +105,11 @@ pub(super) fn properties(bounds: &Bounds) -> Vec<Property<StoreModel>> {
         properties.push(Property::sometimes("a failover leaves a zombie", zombie));
         properties.push(Property::sometimes("a fence is given twice", twins));
     }
-    // Every expiry takes a tick.
+    if bounds.expires.is_some() {
+        let expires = |_: &StoreModel, world: &World| world.has_expired();
+        properties.push(Property::sometimes("a message expires", expires));
+    }
+    // Every lost lease takes a tick.
     if u32::from(bounds.ticks) >= bounds.attempts_max {
         let dies = |_: &StoreModel, world: &World| world.has_exhausted();
         properties.push(Property::sometimes("a message dies exhausted", dies));
@@ -149,6 +156,7 @@ fn always() -> Vec<Property<StoreModel>> {
         DeliveredIsFinal,
         DiscardedIsFinal,
         HeldWhenInDoubt,
+        NotAfterItsTime,
         DuplicatesExplained
     ]
 }
@@ -177,6 +185,13 @@ impl World {
     fn has_zombie(&self) -> bool {
         let mut beliefs = self.workers.iter().flat_map(|worker| &worker.belief);
         beliefs.any(|belief| self.is_forgotten(belief.lease))
+    }
+
+    /// A message is dead because its time passed.
+    fn has_expired(&self) -> bool {
+        self.ids().any(|id| {
+            matches!(self.store().state(id), Some(State::Dead { code, .. }) if code == codes::EXPIRED_BEFORE_DELIVERY)
+        })
     }
 
     /// A message is dead because its tries are used up.

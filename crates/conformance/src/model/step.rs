@@ -60,8 +60,13 @@ impl Step<'_> {
 
     fn enqueue(&mut self) {
         let now = instant(self.world.clock);
+        let is_first = self.world.ledger().messages == 0;
+        let expires = self.bounds.expires.filter(|_| is_first);
         let primary = self.primary();
-        let message = NewMessage::new(queue(), serde_json::Value::Null);
+        let mut message = NewMessage::new(queue(), serde_json::Value::Null);
+        if let Some(tick) = expires {
+            message = message.with_expiry(instant(tick));
+        }
         primary
             .store
             .enqueue(now, &[message])
@@ -81,6 +86,7 @@ impl Step<'_> {
         let Some(lease) = answer.expect("invariant: a valid claim") else {
             return;
         };
+        let is_late = lease.messages.iter().any(|it| it.message.has_expired(now));
         let ids: BTreeSet<MessageId> = lease.messages.iter().map(|m| m.message.id).collect();
         let overlap = ids.iter().any(|id| primary.ledger.holder(*id).is_some());
         primary.ledger.last = Some((number, lease.fence));
@@ -94,6 +100,9 @@ impl Step<'_> {
         );
         if overlap {
             self.world.alarms.raise(Rule::NoOverlap);
+        }
+        if is_late {
+            self.world.alarms.raise(Rule::NotAfterItsTime);
         }
         self.world.last_lease = number;
         let worker = &mut self.world.workers[place];

@@ -39,9 +39,14 @@ fn failover_with_renewals_breaks_no_rule() {
 }
 
 #[test]
+fn a_message_that_expires_breaks_no_rule() {
+    explore(Bounds::expiry());
+}
+
+#[test]
 fn every_world_is_explored() {
     let names: BTreeSet<_> = Bounds::suite().iter().map(|bounds| bounds.name).collect();
-    assert_eq!(names.len(), 5, "a world was added: explore it above");
+    assert_eq!(names.len(), 6, "a world was added: explore it above");
 }
 
 #[test]

@@ -150,6 +150,9 @@ fn print(out: Output, record: &Record, now: Timestamp) -> Result<(), Failure> {
     field("key", &or_dash(message.key.as_deref()))?;
     field("group", &or_dash(message.group.as_deref()))?;
     field("enqueued", &fine_stamp(message.created_at, now))?;
+    if let Some(at) = message.expires_at {
+        field("expires", &fine_stamp(at, now))?;
+    }
     field("why", &sentence(record))?;
     if record.erased.is_some() {
         out.line("payload   erased, as its headers, results and details")?;

@@ -20,7 +20,7 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 Without PAYLOAD, every line of standard input is a message:
-  {\"payload\": …, \"queue\"?, \"key\"?, \"group\"?, \"headers\"?, \"delay_ms\"? or \"at\"?}
+  {\"payload\": …, \"queue\"?, \"key\"?, \"group\"?, \"headers\"?, \"delay_ms\"? or \"at\"?, \"expires_at\"?}
 Lines are enqueued 500 at a time; at a bad line it stops and prints its number and how many were enqueued.";
 
 /// Enqueue one message, or JSON lines from standard input.
@@ -44,6 +44,9 @@ pub(crate) struct Enqueue {
     /// The time of the first attempt instead, such as 2026-12-24T18:00:00+01:00; at once if it has passed
     #[arg(long, requires = "payload", conflicts_with = "delay", value_parser = time)]
     at: Option<Timestamp>,
+    /// A time after that: from then on it is not sent any more and dies
+    #[arg(long, requires = "payload", value_parser = time)]
+    expires_at: Option<Timestamp>,
     /// A header of the message; may be repeated
     #[arg(long = "header", value_name = "NAME=VALUE", requires = "payload", value_parser = header)]
     headers: Vec<(String, Value)>,
@@ -61,6 +64,7 @@ impl Enqueue {
             payload: parse_payload(payload)?,
             headers: self.headers.into_iter().collect(),
             due: Due::new(0, self.delay, self.at)?,
+            expires_at: self.expires_at,
         };
         let answers = context.creating().store().await?.enqueue(&[message]).await;
         // There is only one.

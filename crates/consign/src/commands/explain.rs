@@ -138,6 +138,9 @@ pub(crate) fn print(out: Output, explanation: &Explanation) -> Result<(), Failur
         field("group", &format!("{group}, delivered {order}"))?;
     }
     field("enqueued", &stamp(message.created_at))?;
+    if let Some(at) = message.expires_at {
+        field("expires", &stamp(at))?;
+    }
     match &explanation.state {
         State::Ready { due_at } => field("due", &stamp(*due_at))?,
         State::Leased { expires_at, .. } => field("lease ends", &stamp(*expires_at))?,

@@ -84,6 +84,9 @@ fn print_message(out: Output, explanation: &Explanation) -> Result<(), Failure> 
     field("key", &or_dash(message.key.as_deref()))?;
     field("group", &or_dash(message.group.as_deref()))?;
     field("enqueued", &fine_stamp(message.created_at, explanation.now))?;
+    if let Some(at) = message.expires_at {
+        field("expires", &fine_stamp(at, explanation.now))?;
+    }
     field("why", &explanation.sentence())?;
     if explanation.erased.is_some() {
         out.line("payload   erased, as its headers, results and details")?;

@@ -363,3 +363,43 @@ fn a_message_is_enqueued_for_a_time() {
         .expect(2);
     assert!(bare.stderr.contains("with its offset"), "{bare:?}");
 }
+
+#[test]
+fn a_message_is_enqueued_until_a_time() {
+    let consign = Consign::new();
+    let day = Timestamp::now().as_second() + 24 * 3_600;
+    let day = Timestamp::from_second(day).unwrap().to_string();
+    consign
+        .run(["enqueue", "1", "--expires-at", &day])
+        .expect(0);
+    let line = format!("{{\"payload\": 1, \"expires_at\": \"{day}\"}}\n");
+    consign.run_with(["enqueue"], line.as_bytes()).expect(0);
+    for id in ["1", "2"] {
+        let shown = consign.json(["show", id]);
+        assert_eq!(shown["message"]["expires_at"], day.as_str(), "{shown}");
+        let shown = consign.run(["show", id]).expect(0);
+        assert!(shown.stdout.contains("expires   "), "{shown:?}");
+        let explained = consign.run(["explain", id]).expect(0);
+        assert!(explained.stdout.contains("It expires in"), "{explained:?}");
+    }
+    let listed = consign.json(["ls"]);
+    assert_eq!(listed["items"][0]["expires_at"], day.as_str(), "{listed}");
+    let past = [
+        "enqueue",
+        "1",
+        "--json",
+        "--expires-at",
+        "2020-01-01T00:00:00Z",
+    ];
+    let (_, message) = consign.run(past).expect(3).error();
+    assert!(
+        message.starts_with("expires_at: is ") && message.contains("after the message is due"),
+        "{message}"
+    );
+    let past = b"{\"payload\": 1, \"expires_at\": \"2020-01-01T00:00:00Z\"}\n";
+    let (_, message) = consign
+        .run_with(["enqueue", "--json"], past)
+        .expect(3)
+        .error();
+    assert!(message.starts_with("line 1: expires_at: is "), "{message}");
+}

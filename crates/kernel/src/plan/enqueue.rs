@@ -114,6 +114,20 @@ pub fn duplicates<'m, 's>(
     Ok(duplicates)
 }
 
+/// Rejects new messages that leave no time to be sent.
+pub fn validate_expiries(
+    messages: &[NewMessage],
+    duplicates: &[Duplicate],
+    now: Timestamp,
+) -> Result<()> {
+    for (index, (message, duplicate)) in messages.iter().zip(duplicates).enumerate() {
+        if *duplicate == Duplicate::None {
+            message.validate_expiry(index, now)?;
+        }
+    }
+    Ok(())
+}
+
 /// The refusal of a message whose key is taken, by a stored message or one of the same call.
 pub fn key_conflict(message: &NewMessage, id: Option<MessageId>) -> Error {
     Error::KeyConflict {

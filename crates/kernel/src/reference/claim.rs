@@ -11,7 +11,7 @@ use crate::{
     AttemptOutcome, BeginAnswer, Claim, ClaimedMessage, Claims, Expiry, Fence, Lease, MessageId,
     Outcome, QueueName, ReferenceStore, ReleaseAnswer, RenewAnswer, SendSlots, Token,
     error::Result,
-    plan::{Room, Share, claimable, not_in_lease},
+    plan::{self, Room, Share, claimable, not_in_lease},
     queue::validate_ttl,
 };
 
@@ -53,7 +53,8 @@ impl Claims for ReferenceStore {
 }
 
 impl Reference {
-    /// Leases the oldest due messages of a queue under a fresh `token`.
+    /// Leases the oldest due messages of a queue under a fresh `token`. Those whose time has passed are
+    /// settled under the same lease.
     pub fn claim(&mut self, now: Timestamp, token: Token, claim: &Claim) -> Result<Option<Lease>> {
         claim.validate()?;
         let policy = &self.known_queue(&claim.queue)?.policy;
@@ -70,10 +71,31 @@ impl Reference {
         let limit = queue
             .policy
             .claimable(claim.limit, self.leased(&claim.queue));
-        let entries = self.take_due(now, &claim.queue, Room::new(limit, bytes_max));
-        if entries.is_empty() {
-            return Ok(None);
+        loop {
+            let entries = self.take_due(now, &claim.queue, Room::new(limit, bytes_max));
+            if entries.is_empty() {
+                return Ok(None);
+            }
+            let lease = self.lease(now, token, claim, ttl, entries);
+            let (messages, expired) = plan::split_expired(lease.messages, now);
+            if !expired.is_empty() {
+                // No retry, so no chance is needed.
+                self.settle(now, token, &expired, 0.0)?;
+            }
+            if !messages.is_empty() {
+                return Ok(Some(Lease { messages, ..lease }));
+            }
         }
+    }
+
+    fn lease(
+        &mut self,
+        now: Timestamp,
+        token: Token,
+        claim: &Claim,
+        ttl: Duration,
+        entries: Vec<Entry>,
+    ) -> Lease {
         self.last_fence += 1;
         let fence = Fence(self.last_fence);
         let row = LeaseRow {
@@ -98,7 +120,7 @@ impl Reference {
             messages,
         };
         self.leases.insert(fence, row);
-        Ok(Some(lease))
+        lease
     }
 
     /// Messages of a queue in leases.

@@ -25,6 +25,7 @@ impl Reference {
             message.due.validate_at(index, now)?;
         }
         let duplicates = plan::duplicates(messages, |queue, key| self.key_holder(queue, key))?;
+        plan::validate_expiries(messages, &duplicates, now)?;
         let ids = plan::ids(self.last_message, &duplicates);
         let mut ready = Vec::new();
         for ((message, duplicate), id) in messages.iter().zip(&duplicates).zip(&ids) {
@@ -85,6 +86,7 @@ impl Reference {
             payload: new.payload.clone(),
             headers: new.headers.clone(),
             created_at: now,
+            expires_at: new.expiry(),
         };
         if let Some(key) = &new.key {
             self.keys.insert((new.queue.clone(), key.clone()), id);

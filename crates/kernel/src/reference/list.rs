@@ -68,6 +68,7 @@ impl Reference {
             key: message.key.clone(),
             group: message.group.clone(),
             created_at: message.created_at,
+            expires_at: message.expires_at,
             state: self
                 .state(message.id)
                 .map_or(StateKind::Ready, |state| state.kind()),

@@ -19,6 +19,7 @@ fn explanation(state: State, last_attempt: Option<LastAttempt>) -> Explanation {
             payload: Payload::from(json!(1)),
             headers: serde_json::Map::new(),
             created_at: at(0),
+            expires_at: None,
         },
         state,
         queue: Queue {

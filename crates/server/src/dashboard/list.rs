@@ -123,6 +123,7 @@ impl Query {
             key: it.message.key,
             group: it.message.group,
             created_at: it.message.created_at,
+            expires_at: it.message.expires_at,
             attempts: it.attempts,
             code,
             detail,

@@ -46,6 +46,7 @@ struct MessagePage {
     /// Its correlation id.
     correlation: Option<String>,
     created: Moment,
+    expires: Option<Moment>,
     headers: Vec<(String, String)>,
     beside: Vec<RelatedRecord>,
     can: Actions,
@@ -216,6 +217,9 @@ async fn page(
         key: message.key,
         group: message.group,
         created: Moment::new(message.created_at, explanation.now),
+        expires: message
+            .expires_at
+            .map(|at| Moment::new(at, explanation.now)),
         beside,
         can,
         resolve_fields: profile.map_or("", |profile| profile.resolve_fields),

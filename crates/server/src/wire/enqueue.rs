@@ -35,6 +35,9 @@ pub(crate) struct NewMessageBody {
     /// The time of the first attempt instead, with its offset: at once if it has passed.
     #[serde(default)]
     at: Option<Timestamp>,
+    /// A time after that, with its offset: from then on it is not sent any more and dies.
+    #[serde(default)]
+    expires_at: Option<Timestamp>,
 }
 
 impl NewMessageBody {
@@ -47,6 +50,7 @@ impl NewMessageBody {
             payload: payload(&self.payload, 0, bytes_max)?,
             headers: self.headers,
             due: Due::new(0, Duration::from_millis(self.delay_ms), self.at)?,
+            expires_at: self.expires_at,
         })
     }
 }
@@ -77,6 +81,9 @@ pub(crate) struct QueueMessageBody {
     /// The time of the first attempt instead, with its offset: at once if it has passed.
     #[serde(default)]
     at: Option<Timestamp>,
+    /// A time after that, with its offset: from then on it is not sent any more and dies.
+    #[serde(default)]
+    expires_at: Option<Timestamp>,
 }
 
 /// The messages of a batch, if their payloads take no more than `bytes_max` together.
@@ -94,6 +101,7 @@ pub(crate) fn into_messages(
             payload,
             headers: body.headers,
             due: Due::new(index, Duration::from_millis(body.delay_ms), body.at)?,
+            expires_at: body.expires_at,
         })
     };
     bodies.into_iter().enumerate().map(message).collect()

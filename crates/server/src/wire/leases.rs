@@ -121,6 +121,9 @@ pub(crate) struct ClaimedBody {
     #[schema(value_type = Object)]
     headers: Map<String, Value>,
     created_at: Timestamp,
+    /// From then on, by the database's clock, do not send it: report it dead with the code
+    /// `expired_before_delivery`.
+    expires_at: Option<Timestamp>,
     /// The number its attempt will get.
     attempt_no: u32,
     /// Earlier attempts that count toward the queue's limit.
@@ -139,6 +142,7 @@ impl From<ClaimedMessage> for ClaimedBody {
             payload,
             headers,
             created_at,
+            expires_at,
         } = claimed.message;
         Self {
             id,
@@ -148,6 +152,7 @@ impl From<ClaimedMessage> for ClaimedBody {
             payload,
             headers,
             created_at,
+            expires_at,
             attempt_no: claimed.attempt_no,
             tries: claimed.tries,
             in_doubt: claimed.in_doubt,

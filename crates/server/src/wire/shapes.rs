@@ -55,6 +55,8 @@ pub(crate) struct Message {
     #[schema(value_type = Object)]
     headers: Map<String, Value>,
     created_at: Timestamp,
+    /// From then on it is not sent any more, by the database's clock.
+    expires_at: Option<Timestamp>,
 }
 
 /// Where a message is, with what matters there.
@@ -98,6 +100,8 @@ pub(crate) struct MessageSummaryBody {
     key: Option<String>,
     group: Option<String>,
     created_at: Timestamp,
+    /// From then on it is not sent any more.
+    expires_at: Option<Timestamp>,
     state: StateWord,
     attempts: u32,
     /// Why it is dead, for programs; null in another state.

@@ -11,6 +11,7 @@ use crate::bench::{Bench, on_stores, request, set};
 on_stores!(
     a_message_is_accepted_and_can_be_read,
     a_message_is_due_at_a_time,
+    a_message_expires_at_a_time,
     a_repeated_key_answers_with_the_first_message,
     a_key_for_another_payload_is_a_conflict,
     keys_in_header_and_body_must_agree,
@@ -166,6 +167,35 @@ async fn sizes_are_limited_with_a_message(bench: Bench) {
     let key = "k".repeat(600);
     let answer = bench.post(PATH, json!({"payload": 1, "key": key})).await;
     answer.is_problem(400, "invalid_input");
+}
+
+async fn a_message_expires_at_a_time(bench: Bench) {
+    let expires_at = "2031-12-24T18:00:00+01:00";
+    let body = json!({"payload": 1, "expires_at": expires_at});
+    let answer = bench.post(PATH, body.clone()).await;
+    answer.is(202);
+    let utc = "2031-12-24T17:00:00Z";
+    let message = bench.get(answer.header("location")).await.json;
+    assert_eq!(message["message"]["expires_at"], utc);
+    let listed = bench.get("/v1/messages").await.json;
+    assert_eq!(listed["messages"][0]["expires_at"], utc);
+    let claim = json!({"queue": "default", "owner": "w1"});
+    let lease = bench.post("/v1/claims", claim).await.json;
+    assert_eq!(lease["messages"][0]["expires_at"], utc);
+    for wrong in [
+        json!({"payload": 1, "expires_at": "2020-01-01T00:00:00Z"}),
+        json!({"payload": 1, "expires_at": expires_at, "at": utc}),
+    ] {
+        let answer = bench.post(PATH, wrong.clone()).await;
+        answer.is_problem(400, "invalid_input");
+        let mut wrong = wrong;
+        wrong["queue"] = "default".into();
+        let batch = json!({"messages": [{"queue": "default", "payload": 0}, wrong]});
+        let answer = bench.post("/v1/messages", batch).await;
+        answer.is_problem(400, "invalid_input");
+        let detail = answer.json["detail"].as_str().unwrap();
+        assert!(detail.contains("message 1: expires_at"), "{detail}");
+    }
 }
 
 async fn a_message_is_due_at_a_time(bench: Bench) {

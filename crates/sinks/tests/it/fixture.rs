@@ -31,6 +31,7 @@ pub(crate) fn delivery_of(
         payload: payload.into(),
         headers: Map::new(),
         created_at: "2026-11-16T00:00:00Z".parse().unwrap(),
+        expires_at: None,
     };
     change(&mut message);
     Delivery {

@@ -15,6 +15,7 @@ fn message(id: i64) -> ClaimedMessage {
             payload: Value::Null.into(),
             headers: Map::new(),
             created_at: Timestamp::UNIX_EPOCH,
+            expires_at: None,
         },
         attempt_no: 1,
         tries: 0,
@@ -153,4 +154,24 @@ fn a_lease_lives_from_when_the_claim_was_sent_and_renewals_never_shorten_it() {
     assert!(clock.is_alive(at(399)) && !clock.is_alive(at(400)));
     clock.prolong(at(150), Duration::from_millis(10));
     assert!(clock.is_alive(at(399)));
+}
+
+#[test]
+fn a_message_is_sent_within_the_time_it_had_when_it_was_claimed() {
+    let held = held(|_| {});
+    let mut expiring = message(1).message;
+    assert_eq!(held.send_until(&expiring), None);
+    let since = held.clock.since;
+    for seconds in [0, 90] {
+        let left = Duration::from_secs(seconds);
+        expiring.expires_at = Some(held.claimed_at + left);
+        assert_eq!(held.send_until(&expiring), Some(since + left));
+    }
+    held.clock
+        .prolong(since + Duration::from_secs(60), Duration::from_secs(600));
+    assert_eq!(
+        held.send_until(&expiring),
+        Some(since + Duration::from_secs(90)),
+        "a renewal changes nothing"
+    );
 }

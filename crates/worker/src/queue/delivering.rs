@@ -189,10 +189,16 @@ impl QueueLoop {
             timeout: policy.timeout(),
             message: Arc::new(claimed.message),
         };
+        let send_until = held.send_until(&delivery.message);
         let (fence, id) = (held.fence, delivery.message.id);
         let (attempt_no, bytes) = (delivery.attempt_no, delivery.message.bytes());
         let since = Instant::now();
-        let work = attempt(Arc::clone(&self.context), delivery, policy.on_uncertain);
+        let work = attempt(
+            Arc::clone(&self.context),
+            delivery,
+            policy.on_uncertain,
+            send_until,
+        );
         let mut flight: Pin<Box<dyn Future<Output = FinishedDelivery> + Send>> =
             Box::pin(async move {
                 let verdict = work.await;
@@ -292,6 +298,8 @@ impl QueueLoop {
         match verdict.about {
             // A delivery that lacks something waits for it; only what a probe decided gets here.
             About::Message | About::Process => self.record_success(is_probe, now),
+            About::Unsent if is_probe => self.context.breaker.return_probe(),
+            About::Unsent => {}
             About::Sink => {
                 // In order: failures in a row are what counts.
                 self.report_to_breaker(now);

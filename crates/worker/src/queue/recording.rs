@@ -357,6 +357,7 @@ mod tests {
                     payload: Value::Null.into(),
                     headers: Map::new(),
                     created_at: Timestamp::UNIX_EPOCH,
+                    expires_at: None,
                 },
                 attempt_no: 2,
                 tries: 1,

@@ -8,6 +8,7 @@
 mod bytes;
 mod delivering;
 mod ending;
+mod expiry;
 mod health;
 mod leases;
 mod outage;

@@ -41,6 +41,7 @@ struct Line<'l> {
     #[serde(default)]
     delay_ms: u64,
     at: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
 }
 
 /// Enqueues every line; those that name no queue go to `queue`.
@@ -115,6 +116,7 @@ fn parse_line(line: &[u8], number: u64, queue: &QueueName) -> Result<NewMessage,
         payload,
         headers: line.headers,
         due,
+        expires_at: line.expires_at,
     })
 }
 

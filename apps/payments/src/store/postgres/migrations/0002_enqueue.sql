@@ -178,7 +178,7 @@ BEGIN
             PERFORM consign.check_messages(v_queue, p_payloads[v_index : v_index], p_keys[v_index : v_index],
                 p_groups[v_index : v_index], p_headers[v_index : v_index], NULL);
             PERFORM consign.insert_message(ROW(p_ids[v_index], v_now, 'payments', p_keys[v_index], p_groups[v_index],
-                                               p_payloads[v_index], coalesce(p_headers[v_index], '{}'))::consign.message);
+                                               p_payloads[v_index], coalesce(p_headers[v_index], '{}'), NULL)::consign.message);
             PERFORM consign.hold_payment(p_ids[v_index], p_groups[v_index], 0, 0, v_now);
         END LOOP;
     END IF;

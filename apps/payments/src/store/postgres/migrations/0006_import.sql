@@ -196,7 +196,7 @@ BEGIN
                          'idempotency_key', p_former.idempotency_key, 'participant_id', p_former.participant_id,
                          'sequence_id', p_former.sequence_id, 'rail_type', p_former.rail_type, 'tenant_id', p_former.tenant_id,
                          'correlation_id', p_former.correlation_id, 'payload', p_former.payload),
-                     jsonb_strip_nulls(jsonb_build_object('correlation_id', p_former.correlation_id)));
+                     jsonb_strip_nulls(jsonb_build_object('correlation_id', p_former.correlation_id)), NULL);
     INSERT INTO consign.payment (outbox_id, message_id, sequence_id, created_at, tenant_id, correlation_id, instruction_id,
                                  idempotency_key, participant_id, rail_type)
         VALUES (p_former.outbox_id, v_message.id, p_former.sequence_id, p_former.created_at, p_former.tenant_id,
