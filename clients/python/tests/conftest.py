@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -63,14 +64,14 @@ def database(template: str) -> Iterator[str]:
         server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.fixture
-def server(database: str, tmp_path: Path) -> Iterator[str]:
-    """The address of a server on that database."""
-    log = tmp_path / "serve.log"
+@contextmanager
+def serve(database: str, folder: Path) -> Iterator[str]:
+    """`consign serve` in a folder, which may have a consign.toml; its address."""
+    log = folder / "serve.log"
     command = [BINARY, "--database", database, "serve", "--listen", "127.0.0.1:0"]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, env=environment(), cwd=tmp_path, stdout=output, stderr=output
+            command, env=environment(), cwd=folder, stdout=output, stderr=output
         )
 
     def address() -> Any:
@@ -82,6 +83,13 @@ def server(database: str, tmp_path: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(DEADLINE_SECONDS)
+
+
+@pytest.fixture
+def server(database: str, tmp_path: Path) -> Iterator[str]:
+    """The address of a server on that database."""
+    with serve(database, tmp_path) as address:
+        yield address
 
 
 def start_worker(*arguments: str) -> "subprocess.Popen[str]":

@@ -1,7 +1,7 @@
 // The operations in the caller's transaction: nothing here commits or rolls back.
 
 import type { Db, Row } from "./db.js";
-import { toArray, toInterval, toJson, toTime } from "./encoding.js";
+import { toArray, toColumn, toInterval, toJson, toTime } from "./encoding.js";
 import {
   Lease,
   type Enqueued,
@@ -54,12 +54,13 @@ export async function enqueueMixed(db: Db, messages: readonly Message[]): Promis
   return enqueued(rows);
 }
 
-function columns(messages: readonly Message[]): string[] {
+function columns(messages: readonly Message[]): (string | null)[] {
+  const hasHeaders = messages.some(({ headers }) => Object.keys(headers ?? {}).length > 0);
   return [
     toArray(messages.map((each) => toJson(each.payload))),
-    toArray(messages.map((each) => each.key)),
-    toArray(messages.map((each) => each.group)),
-    toArray(messages.map((each) => toJson(each.headers ?? {}))),
+    toColumn(messages.map((each) => each.key)),
+    toColumn(messages.map((each) => each.group)),
+    hasHeaders ? toArray(messages.map((each) => toJson(each.headers ?? {}))) : null,
   ];
 }
 
@@ -116,7 +117,7 @@ export async function settle(
   reports: readonly Report[],
 ): Promise<Recorded[]> {
   const delays = reports.map((each) => ("delayMs" in each ? toInterval(each.delayMs) : null));
-  const rows = await db.run(statements.settle, [token, ...reported(reports), toArray(delays)]);
+  const rows = await db.run(statements.settle, [token, ...reported(reports), toColumn(delays)]);
   return rows.map((row) => ({
     id: BigInt(String(row["id"])),
     attemptNo: Number(row["attempt_no"]),
@@ -140,17 +141,18 @@ export async function release(db: Db, token: string): Promise<bigint[]> {
   return ids(await db.run(statements.release, [token]));
 }
 
-function reported(reports: readonly Report[]): string[] {
+function reported(reports: readonly Report[]): (string | null)[] {
+  const isAllDelivered = reports.every((each) => each.outcome === "delivered");
   const text = (name: "code" | "detail") =>
-    toArray(reports.map((each) => (each as { code?: string; detail?: string })[name]));
+    toColumn(reports.map((each) => (each as { code?: string; detail?: string })[name]));
   const result = (each: Report) =>
     "result" in each && each.result !== undefined ? toJson(each.result) : null;
   return [
     toArray(reports.map((each) => String(each.id))),
-    toArray(reports.map((each) => each.outcome)),
+    isAllDelivered ? null : toArray(reports.map((each) => each.outcome)),
     text("code"),
     text("detail"),
-    toArray(reports.map(result)),
+    toColumn(reports.map(result)),
   ];
 }
 

@@ -11,12 +11,14 @@ import postgres from "postgres";
 import { fromPg, fromPostgres, fromPrisma, type Db } from "../src/index.js";
 import { fromDrizzle } from "../src/drizzle.js";
 import { fromKysely } from "../src/kysely.js";
+import { openPool } from "./support.js";
 
 export type Transact = (url: string, use: (db: Db) => Promise<void>) => Promise<void>;
 
 export const drivers: Record<string, Transact> = {
   async pg(url, use) {
     const client = new pg.Client(url);
+    client.on("error", () => {});
     await client.connect();
     try {
       await client.query("BEGIN");
@@ -35,7 +37,7 @@ export const drivers: Record<string, Transact> = {
     }
   },
   async prisma(url, use) {
-    const client = new prisma.PrismaClient({ adapter: new PrismaPg({ connectionString: url }) });
+    const client = new prisma.PrismaClient({ adapter: new PrismaPg(openPool(url)) });
     try {
       await client.$transaction((transaction) => use(fromPrisma(transaction)));
     } finally {
@@ -43,7 +45,7 @@ export const drivers: Record<string, Transact> = {
     }
   },
   async "drizzle over pg"(url, use) {
-    const pool = new pg.Pool({ connectionString: url });
+    const pool = openPool(url);
     try {
       await drizzleOverPg(pool).transaction((transaction) => use(fromDrizzle(transaction)));
     } finally {
@@ -59,7 +61,7 @@ export const drivers: Record<string, Transact> = {
     }
   },
   async kysely(url, use) {
-    const pool = new pg.Pool({ connectionString: url });
+    const pool = openPool(url);
     const db = new Kysely<object>({ dialect: new PostgresDialect({ pool }) });
     try {
       await db.transaction().execute((transaction) => use(fromKysely(transaction)));

@@ -2,11 +2,11 @@
 
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { after, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 
 import pg from "pg";
 
@@ -71,15 +71,20 @@ export async function query(url: string, text: string, values: unknown[] = []) {
   }
 }
 
-let template: Promise<string> | undefined;
+/** A pool whose connections may be cut off: the database of a test is dropped with force. */
+export function openPool(url: string): pg.Pool {
+  const pool = new pg.Pool({ connectionString: url });
+  pool.on("error", () => {});
+  pool.on("connect", (client) => void client.on("error", () => {}));
+  return pool;
+}
 
-after(async () => {
-  if (template !== undefined) await query(POSTGRES, `DROP DATABASE ${await template} WITH (FORCE)`);
-});
+let template: Promise<string> | undefined;
 
 async function migrated(): Promise<string> {
   const name = `consign_node_${randomUUID().slice(0, 8)}`;
   await query(POSTGRES, `CREATE DATABASE ${name}`);
+  process.once("beforeExit", () => query(POSTGRES, `DROP DATABASE ${name} WITH (FORCE)`));
   const arguments_ = ["--database", address(name), "migrate"];
   const ran = spawnSync(BINARY, arguments_, { env: environment(), encoding: "utf8" });
   if (ran.status !== 0) throw new Error(ran.stderr);
@@ -101,13 +106,20 @@ export async function database(test: TestContext): Promise<string> {
 
 /** The address of a server on a database. */
 export async function server(test: TestContext, url: string): Promise<string> {
+  const { child, address } = await startServer(url);
+  test.after(() => end(child, "SIGTERM"));
+  return address;
+}
+
+/** `consign serve` on a database, and its address. */
+export async function startServer(url: string) {
   const folder = mkdtempSync(join(tmpdir(), "consign-node-"));
   const child = spawn(BINARY, ["--database", url, "serve", "--listen", "127.0.0.1:0"], {
     cwd: folder,
     env: environment(),
     stdio: ["ignore", "pipe", "pipe"],
   });
-  test.after(() => end(child, "SIGTERM"));
+  child.once("exit", () => rmSync(folder, { recursive: true }));
   let output = "";
   child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
@@ -115,7 +127,7 @@ export async function server(test: TestContext, url: string): Promise<string> {
     if (child.exitCode !== null) throw new Error(output);
     return /listening\s+(http:\/\/\S+)/.exec(output)?.[1];
   });
-  return found!;
+  return { child, address: found! };
 }
 
 /** Signals a process and waits for its end; returns its exit code. */

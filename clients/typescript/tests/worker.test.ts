@@ -9,7 +9,7 @@ import pg from "pg";
 import postgres from "postgres";
 
 import * as consign from "../src/index.js";
-import { database, end, eventually, query, server, startWorker, states } from "./support.js";
+import { database, end, eventually, openPool, query, server, startWorker, states } from "./support.js";
 
 const HOUR = `{"retry": {"kind": "fixed", "delay_ms": 3600000}}`;
 
@@ -26,8 +26,7 @@ type Sources = (t: TestContext, url: string) => Promise<consign.Source | consign
 
 const sources: Record<string, Sources> = {
   async pg(t, url) {
-    const pool = new pg.Pool({ connectionString: url });
-    pool.on("error", () => {});
+    const pool = openPool(url);
     t.after(() => pool.end());
     return consign.sqlSource(consign.fromPg(pool), consign.listenPg(() => new pg.Client(url)));
   },
@@ -37,7 +36,7 @@ const sources: Record<string, Sources> = {
     return consign.sqlSource(consign.fromPostgres(sql), consign.listenPostgres(sql));
   },
   async prisma(t, url) {
-    const client = new prisma.PrismaClient({ adapter: new PrismaPg({ connectionString: url }) });
+    const client = new prisma.PrismaClient({ adapter: new PrismaPg(openPool(url)) });
     t.after(() => client.$disconnect());
     return consign.sqlSource(consign.fromPrisma(client));
   },
@@ -170,7 +169,7 @@ for (const transport of ["sql", "http"]) {
     assert.ok(BigInt(again[2]!) > BigInt(fence!));
     const token = lease?.["token"] as string;
     const reports = [{ id: BigInt(id!), outcome: "delivered" }] as const;
-    const pool = new pg.Pool({ connectionString: url });
+    const pool = openPool(url);
     const late =
       transport === "http"
         ? new consign.HttpClient(address).settle(token, reports)

@@ -8,8 +8,8 @@ from typing import Any, Iterable, List, NamedTuple, Optional, Sequence
 
 from . import statements
 from .drivers import Parameters, Row
-from .encoding import to_array, to_interval, to_json, to_time
-from .model import Delivery, Enqueued, Lease, Message, Recorded, Report
+from .encoding import to_array, to_column, to_interval, to_json, to_time
+from .model import Delivered, Delivery, Enqueued, Lease, Message, Recorded, Report
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -69,9 +69,11 @@ def enqueue_mixed(messages: Sequence[Message]) -> Call:
 def _columns(messages: Sequence[Message]) -> List[Optional[str]]:
     return [
         to_array(to_json(message.payload) for message in messages),
-        to_array(message.key for message in messages),
-        to_array(message.group for message in messages),
-        to_array(to_json(message.headers or {}) for message in messages),
+        to_column(message.key for message in messages),
+        to_column(message.group for message in messages),
+        to_array(to_json(message.headers or {}) for message in messages)
+        if any(message.headers for message in messages)
+        else None,
     ]
 
 
@@ -115,7 +117,7 @@ def begin(token: str, ids: Iterable[int]) -> Call:
 
 
 def settle(token: str, reports: Sequence[Report]) -> Call:
-    delays = to_array(to_interval(report.delay) for report in reports)
+    delays = to_column(to_interval(report.delay) for report in reports)
     return Call(statements.SETTLE, [token, *_reported(reports), delays])
 
 
@@ -127,10 +129,12 @@ def _reported(reports: Sequence[Report]) -> List[Optional[str]]:
     results = (None if report.result is None else to_json(report.result) for report in reports)
     return [
         to_array(str(report.id) for report in reports),
-        to_array(report.word for report in reports),
-        to_array(report.code for report in reports),
-        to_array(report.detail for report in reports),
-        to_array(results),
+        to_array(report.word for report in reports)
+        if any(not isinstance(report.outcome, Delivered) for report in reports)
+        else None,
+        to_column(report.code for report in reports),
+        to_column(report.detail for report in reports),
+        to_column(results),
     ]
 
 

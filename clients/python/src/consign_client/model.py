@@ -107,6 +107,10 @@ class Recorded:
     repeated: bool
 
 
+# Of a delivery that is in no lease.
+_NEVER = threading.Event()
+
+
 @dataclass(frozen=True)
 class Delivery:
     """A leased message. Pass `fence` to receivers that can reject older ones."""
@@ -122,7 +126,7 @@ class Delivery:
     tries: int
     in_doubt: bool
     fence: int
-    _lost: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+    _lost: threading.Event = field(default=_NEVER, compare=False, repr=False)
 
     @property
     def payload(self) -> Any:
