@@ -105,15 +105,20 @@ export async function database(test: TestContext): Promise<string> {
 }
 
 /** The address of a server on a database. */
-export async function server(test: TestContext, url: string): Promise<string> {
-  const { child, address } = await startServer(url);
+export async function server(
+  test: TestContext,
+  url: string,
+  configure: (folder: string) => void = () => {},
+): Promise<string> {
+  const { child, address } = await startServer(url, configure);
   test.after(() => end(child, "SIGTERM"));
   return address;
 }
 
-/** `consign serve` on a database, and its address. */
-export async function startServer(url: string) {
+/** `consign serve` on a database, in a folder that may get a consign.toml; and its address. */
+export async function startServer(url: string, configure: (folder: string) => void = () => {}) {
   const folder = mkdtempSync(join(tmpdir(), "consign-node-"));
+  configure(folder);
   const child = spawn(BINARY, ["--database", url, "serve", "--listen", "127.0.0.1:0"], {
     cwd: folder,
     env: environment(),
