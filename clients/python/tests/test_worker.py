@@ -85,7 +85,8 @@ def test_handlers_run_at_once_and_long_ones_keep_their_lease(
 
     def handler(delivery: consign.Delivery) -> None:
         together.wait()
-        time.sleep(2.5)
+        # Longer than the lease.
+        time.sleep(4)
         assert not delivery.lease_lost
 
     fill(database, 4)
@@ -94,7 +95,7 @@ def test_handlers_run_at_once_and_long_ones_keep_their_lease(
         "default",
         handler,
         threads=4,
-        lease=timedelta(seconds=1),
+        lease=timedelta(seconds=2),
     )
     worker.run(until_empty=True)
     assert states(database) == {"delivered": 4}
@@ -229,12 +230,12 @@ def test_the_asynchronous_worker_works_and_wakes(database: str) -> None:
         if delivery.payload == 1:
             raise RuntimeError("no")
         # Longer than its lease.
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(3)
         return consign.Delivered([delivery.attempt_no])
 
     async def through() -> None:
         async with asyncpg.create_pool(database, min_size=1, max_size=4) as pool:
-            lease = timedelta(seconds=1)
+            lease = timedelta(seconds=2)
             worker = AsyncWorker(pool, "default", handler, lease=lease)
             task = asyncio.ensure_future(worker.run())
             await asyncio.sleep(0)

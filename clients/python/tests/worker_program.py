@@ -18,7 +18,7 @@ import consign_client as consign
 from consign_client.async_worker import AsyncWorker
 
 TRANSPORT, ADDRESS, ACTION = sys.argv[1:]
-LEASE = timedelta(seconds=1)
+LEASE = timedelta(seconds=2)
 
 
 def handle(delivery: consign.Delivery) -> Optional[consign.Outcome]:

@@ -91,10 +91,10 @@ for (const [name, source] of Object.entries(sources)) {
     const handler = async (delivery: consign.Delivery) => {
       running++;
       await eventually("all run at once", () => running === 4);
-      await new Promise((resolve) => setTimeout(resolve, 2_500));
+      await new Promise((resolve) => setTimeout(resolve, 4_000));
       assert.ok(!delivery.signal.aborted);
     };
-    const options = { concurrency: 4, leaseMs: 1_000, warn };
+    const options = { concurrency: 4, leaseMs: 2_000, warn };
     await new consign.Worker(await source(t, url), "default", handler, options).run({
       untilEmpty: true,
     });

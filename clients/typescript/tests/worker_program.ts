@@ -21,7 +21,7 @@ const worker = new Worker(
     if (action === "hang") await new Promise(() => setInterval(() => {}, 1_000));
     if (action === "slow") await new Promise((resolve) => setTimeout(resolve, 500));
   },
-  { leaseMs: 1_000 },
+  { leaseMs: 2_000 },
 );
 await worker.run();
 await pool.end();
