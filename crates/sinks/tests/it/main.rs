@@ -27,3 +27,4 @@ mod rabbitmq;
 #[cfg(feature = "redis")]
 mod redis;
 mod server;
+mod vectors;

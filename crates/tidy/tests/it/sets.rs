@@ -18,6 +18,7 @@ const STARTS: &[(&str, &str)] = &[
     ("command curl", "curl"),
     ("expect_line(\"  curl \")", "curl"),
     ("import psycopg2", "Python"),
+    ("scripts/clients", "Node.js and Python"),
     ("scripts/degradation", "what that script needs"),
     ("scripts/tour", "what that script needs"),
 ];
