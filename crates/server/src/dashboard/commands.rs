@@ -114,6 +114,7 @@ mod tests {
             payload: Payload::parse(r#"{"it's":1.50}"#).unwrap(),
             headers: serde_json::Map::new(),
             created_at: Timestamp::UNIX_EPOCH,
+            expires_at: None,
         };
         let options = ServerOptions::default();
         let mut headers = HeaderMap::new();
