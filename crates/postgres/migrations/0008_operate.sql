@@ -246,9 +246,8 @@ DECLARE
     v_queue    consign.queue;
     v_message  consign.message;
     v_attempts int;
-    -- The groups whose next message is promoted at the end.
-    v_queues   text[] := '{}';
-    v_groups   text[] := '{}';
+    -- Heads of groups whose next message is promoted at the end.
+    v_heads    bigint[] := '{}';
     v_died     bigint[] := '{}';
 BEGIN
     PERFORM consign.require_read_committed();
@@ -301,16 +300,17 @@ BEGIN
                 AND EXISTS (SELECT FROM consign.group_head t
                                 WHERE t.queue = v_message.queue AND t."group" = v_message."group" AND t.message_id = resolve.id)
             THEN
-                v_queues := v_queues || v_message.queue;
-                v_groups := v_groups || v_message."group";
+                v_heads := v_heads || resolve.id;
             END IF;
             answer := 'moved';
             state := v_state;
         END IF;
         RETURN NEXT;
     END LOOP;
-    FOR v_index IN 1 .. cardinality(v_groups) LOOP
-        PERFORM consign.promote_next(v_queues[v_index], v_groups[v_index], v_now);
+    FOR v_message IN
+        SELECT m.* FROM consign.message m WHERE m.id = ANY (v_heads) AND m.id BETWEEN consign.least_id(v_heads) AND consign.greatest_id(v_heads) ORDER BY m.id
+    LOOP
+        PERFORM consign.promote_next(v_message.queue, v_message."group", v_now);
     END LOOP;
     IF v_died <> '{}' THEN
         PERFORM consign.record_deaths(v_died, v_now);

@@ -53,9 +53,8 @@ DECLARE
     v_counts   int[];
     v_moved    bigint[] := '{}';
     v_dead     bigint[] := '{}';
-    -- The groups whose next message is promoted at the end.
-    v_queues   text[] := '{}';
-    v_groups   text[] := '{}';
+    -- Heads of groups whose next message is promoted at the end.
+    v_heads    bigint[] := '{}';
 BEGIN
     PERFORM consign.require_read_committed();
     PERFORM consign.require_reason(p_actor, p_reason);
@@ -115,16 +114,17 @@ BEGIN
                 AND EXISTS (SELECT FROM consign.group_head t
                                 WHERE t.queue = v_message.queue AND t."group" = v_message."group" AND t.message_id = v_message.id)
             THEN
-                v_queues := v_queues || v_message.queue;
-                v_groups := v_groups || v_message."group";
+                v_heads := v_heads || v_message.id;
             END IF;
             answer := 'moved';
             state := 'discarded';
         END IF;
         RETURN NEXT;
     END LOOP;
-    FOR v_index IN 1 .. cardinality(v_groups) LOOP
-        PERFORM consign.promote_next(v_queues[v_index], v_groups[v_index], v_now);
+    FOR v_message IN
+        SELECT m.* FROM consign.message m WHERE m.id = ANY (v_heads) AND m.id BETWEEN consign.least_id(v_heads) AND consign.greatest_id(v_heads) ORDER BY m.id
+    LOOP
+        PERFORM consign.promote_next(v_message.queue, v_message."group", v_now);
     END LOOP;
     PERFORM consign.record_action(u, p_action, p_actor, p_reason, v_now) FROM (SELECT u FROM unnest(v_moved) u ORDER BY u) moved;
     PERFORM consign.call_hooks('discarded', v_moved, p_action);
