@@ -208,6 +208,7 @@ macro_rules! each_case {
                 an_expired_message_is_not_claimed
                 expired_messages_leave_their_lease
                 a_claim_goes_on_behind_expired_messages
+                a_claim_goes_on_behind_many_expired_messages
                 a_message_expires_in_the_moment_of_its_expiry
                 a_retry_after_the_expiry_dies
                 a_lost_lease_may_outlast_the_expiry

@@ -23,7 +23,7 @@ pub use enqueue::{
     Duplicate, KeyHolder, batches, duplicates, ids, key_conflict, validate_expiries,
 };
 pub use erase::ErasureCandidate;
-pub use expired::{expired_report, split_expired};
+pub use expired::{EXPIRED_ROUNDS_MAX, expired_report, split_expired};
 pub use groups::{Promotion, group_moves_on, next_head};
 pub use operate::OperatorMove;
 pub use retention::{Cutoffs, Finished, fingerprint, hour, key_cutoff, may_leave};

@@ -398,7 +398,8 @@ BEGIN
     IF NOT consign.may_work(p_queue) THEN
         PERFORM consign.refuse_queue(p_queue);
     END IF;
-    LOOP
+    -- So many rounds, since all of them are one transaction; as many as in the kernel. The next call goes on.
+    FOR v_round IN 1 .. 10 LOOP
         SELECT * INTO v_due FROM consign.lease_due(p_queue, p_owner, p_limit, p_ttl, p_from, NULL, true, p_bytes_max);
         v_lease := v_due.lease;
         RETURN QUERY
@@ -420,7 +421,8 @@ REVOKE ALL ON FUNCTION consign.claim(text, text, int, interval, timestamptz, big
 
 -- consign.claim as one row, for drivers to which a row of fourteen columns per message costs more than the claim itself:
 -- columns are arrays, and documents are lists to be put in brackets. Columns without a value are NULL; without a lease the
--- token is NULL. Messages whose time has passed are settled, as by claim.
+-- token is NULL. Messages whose time has passed are settled, as by claim; scan_from without a token: so many that another call is
+-- to go on.
 CREATE FUNCTION consign.claim_packed(p_queue text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz, p_bytes_max bigint DEFAULT NULL,
                                      OUT token uuid, OUT fence bigint, OUT claimed_at timestamptz,
                                      OUT expires_at timestamptz, OUT scan_from timestamptz, OUT ids bigint[],
@@ -441,7 +443,7 @@ BEGIN
     IF NOT consign.may_work(p_queue) THEN
         PERFORM consign.refuse_queue(p_queue);
     END IF;
-    LOOP
+    FOR v_round IN 1 .. 10 LOOP
         SELECT * INTO v_due FROM consign.lease_due(p_queue, p_owner, p_limit, p_ttl, p_from, false, false, p_bytes_max);
         v_lease := v_due.lease;
         IF v_lease.token IS NULL THEN
@@ -472,11 +474,14 @@ BEGIN
         v_lease := consign.settle_expired(v_lease);
         EXIT WHEN v_lease.token IS NOT NULL;
     END LOOP;
+    scan_from := v_due.scan_from;
+    IF v_lease.token IS NULL THEN
+        RETURN;
+    END IF;
     token := v_lease.token;
     fence := v_lease.fence;
     claimed_at := v_lease.claimed_at;
     expires_at := v_lease.expires_at;
-    scan_from := v_due.scan_from;
     ids := v_lease.ids;
     tries := v_lease.tries;
     attempts := v_lease.attempts;

@@ -139,6 +139,20 @@ impl PostgresStore {
 
     /// The lease as one row, if anything was claimed.
     async fn claim_from(&self, claim: &Claim, from: Option<Timestamp>) -> Result<Option<PgRow>> {
+        loop {
+            let row = self.claim_row(claim, from).await?;
+            let token: Option<Uuid> = rows::column(&row, "token")?;
+            if token.is_some() {
+                return Ok(Some(row));
+            }
+            // With a place to scan from: it settled so many whose time had passed that another call is to go on.
+            if rows::optional_time(&row, "scan_from")?.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn claim_row(&self, claim: &Claim, from: Option<Timestamp>) -> Result<PgRow> {
         let bytes_max = claim
             .bytes_max
             .map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -153,12 +167,9 @@ impl PostgresStore {
             Ok(rows) => rows,
             Err(error) => return Err(self.advised(store_error("claim", error)).await),
         };
-        let row = rows
-            .into_iter()
+        rows.into_iter()
             .next()
-            .ok_or_else(|| rows::corrupt("claim answered nothing"))?;
-        let token: Option<Uuid> = rows::column(&row, "token")?;
-        Ok(token.map(|_| row))
+            .ok_or_else(|| rows::corrupt("claim answered nothing"))
     }
 
     async fn lease(

@@ -7,7 +7,7 @@ use consign_failpoint::kill_at;
 use consign_kernel::{
     BeginAnswer, Claim, ClaimedMessage, Claims, Expiry, Fence, Lease, Message, MessageId,
     QueueName, QueuePolicy, ReleaseAnswer, RenewAnswer, Report, SendSlots, Token,
-    plan::{Room, Share, claimable, not_in_lease, split_expired},
+    plan::{EXPIRED_ROUNDS_MAX, Room, Share, claimable, not_in_lease, split_expired},
     validate_ttl,
 };
 use serde_json::value::RawValue;
@@ -81,20 +81,25 @@ impl SqliteStore {
         claim: &Claim,
         presumed_begun: bool,
     ) -> consign_kernel::Result<Option<Lease>> {
-        let batch_length = self.inner.batch_length.load(Ordering::Relaxed);
-        let claimed = write_unopened!(self, "claim", (claim), |work| work.claim(
-            &claim,
-            presumed_begun,
-            batch_length
-        ))?;
-        let Some((lease, batch_length)) = claimed else {
-            return Ok(None);
-        };
-        self.inner
-            .batch_length
-            .store(batch_length, Ordering::Relaxed);
-        kill_at("claim_committed");
-        Ok(Some(lease))
+        loop {
+            let batch_length = self.inner.batch_length.load(Ordering::Relaxed);
+            let claimed = write_unopened!(self, "claim", (claim), |work| work.claim(
+                &claim,
+                presumed_begun,
+                batch_length
+            ))?;
+            let Some((lease, batch_length)) = claimed else {
+                return Ok(None);
+            };
+            self.inner
+                .batch_length
+                .store(batch_length, Ordering::Relaxed);
+            kill_at("claim_committed");
+            // The time of all it had has passed.
+            if !lease.messages.is_empty() {
+                return Ok(Some(lease));
+            }
+        }
     }
 }
 
@@ -157,7 +162,7 @@ impl Work<'_> {
     }
 
     /// Leases what is due, from the first batches on. Messages whose time has passed are settled under
-    /// the lease.
+    /// the lease; one without messages has ended, and more may be due.
     async fn claim_due(
         &mut self,
         claim: &Claim,
@@ -170,6 +175,7 @@ impl Work<'_> {
             Some(_) => policy.claimable(claim.limit, self.leased(&claim.queue).await?),
         };
         let ttl = claim.ttl.unwrap_or(policy.lease_ttl());
+        let mut rounds = 0..EXPIRED_ROUNDS_MAX;
         loop {
             let room = Room::new(limit, claim.bytes_allowed(policy));
             let taken = self.take_due(claim, limit, room, batches).await?;
@@ -182,7 +188,8 @@ impl Work<'_> {
             if !expired.is_empty() {
                 self.settle_expired(lease.token, &expired).await?;
             }
-            if !messages.is_empty() {
+            rounds.next();
+            if !messages.is_empty() || rounds.is_empty() {
                 return Ok(Some((Lease { messages, ..lease }, batch_length)));
             }
             batches = self.first_batches(claim, batch_length).await?;

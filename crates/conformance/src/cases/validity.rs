@@ -124,6 +124,19 @@ pub(crate) async fn a_claim_goes_on_behind_expired_messages(harness: &dyn Harnes
     stage.is_sound().await;
 }
 
+/// More than a store settles in one transaction.
+pub(crate) async fn a_claim_goes_on_behind_many_expired_messages(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let expired = stage.enqueue_within(&[60; 25]).await;
+    let alive = stage.enqueue(1).await;
+    stage.advance(s(61)).await;
+    assert_eq!(ids(&stage.claim(1).await), alive);
+    for id in expired {
+        stage.expired(id, 1, None).await;
+    }
+    stage.is_sound().await;
+}
+
 pub(crate) async fn a_message_expires_in_the_moment_of_its_expiry(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue_within(&[60, 60]).await;

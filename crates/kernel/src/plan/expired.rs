@@ -2,6 +2,10 @@
 
 use crate::{ClaimedMessage, MessageId, Outcome, Report, codes};
 
+/// A transaction takes messages so many times while the time of all it took has passed. Then a claim goes on in
+/// another one: others write in between.
+pub const EXPIRED_ROUNDS_MAX: u32 = 10;
+
 /// Divides claimed messages into those whose time has not passed when their lease is taken, and the
 /// reports that settle the others under it.
 pub fn split_expired(
