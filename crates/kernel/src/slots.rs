@@ -173,7 +173,8 @@ mod tests {
         let hour = 3_600_000_000;
         let (first, last) = SendSlots::reserve(10, None, at(hour), 5);
         let (second, last) = SendSlots::reserve(10, Some(last), at(0), 1);
-        assert_eq!(second.first_at, at(5 * first.apart_us as i64));
+        let ahead = i64::from(first.count) * first.apart_us as i64;
+        assert_eq!(second.first_at, at(ahead));
         let (third, _) = SendSlots::reserve(10, Some(last), at(10_000_000), 1);
         assert_eq!(third.first_at, at(10_000_000), "all are over");
     }

@@ -42,7 +42,7 @@ REVOKE ALL ON FUNCTION consign.may_alert(timestamptz, timestamptz, interval) FRO
 
 -- An alert as the payload of its message. The sentence is that of Alert::with_text in the kernel.
 CREATE FUNCTION consign.alert_payload(p_alert consign.alert) RETURNS jsonb
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
     v_time CONSTANT text := 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"';

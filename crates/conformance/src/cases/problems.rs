@@ -96,6 +96,9 @@ pub(crate) async fn overdue_schedules_and_stuck_alerts_show(harness: &dyn Harnes
     assert_eq!((stuck.reason, stuck.pending), (AlertReason::Died, 1));
     assert_eq!((stuck.since, &stuck.queue), (died_at, &stage.queue));
     assert_eq!(stuck.failure, step.refused[0].failure);
+    stage.add_queue("ops", &crate::stage::policy()).await;
+    stage.step_alerts().await;
+    assert_eq!(stage.attention().await.alerts, [], "the queue takes it");
 }
 
 pub(crate) async fn deaths_are_counted_by_when_they_happened(harness: &dyn Harness) {

@@ -82,8 +82,13 @@ impl Step<'_> {
         let claim = Claim::new(queue(), "worker", u32::from(self.bounds.messages))
             .with_ttl(ticks(CLAIM_TICKS));
         let primary = self.primary();
+        let before = primary.store.clone();
         let answer = primary.store.claim(now, token, &claim);
         let Some(lease) = answer.expect("invariant: a valid claim") else {
+            // A lease of messages whose time had passed has used the token.
+            if primary.store != before {
+                self.world.last_lease = number;
+            }
             return;
         };
         let is_late = lease.messages.iter().any(|it| it.message.has_expired(now));
