@@ -68,7 +68,7 @@ async fn without_an_app_there_is_little() {
         ]
     );
     let functions = of_kind(&objects, "function ").len();
-    assert!(functions <= 160, "{functions} functions");
+    assert!(functions <= 170, "{functions} functions");
     let mut connection = PgConnection::connect(database.url()).await.unwrap();
     let tables = "SELECT count(*) FROM pg_class WHERE relnamespace = 'consign'::regnamespace
                       AND relkind IN ('r', 'p') AND NOT relispartition";

@@ -57,7 +57,7 @@ async fn next(
         };
         let page = state.store.list(&filter, None, LOOKED_AT).await?;
         let is_after = |it: &MessageSummary| it.id > message.id;
-        let after = page.items.into_iter().filter(is_after).last();
+        let after = page.items.into_iter().rfind(is_after);
         if after.is_some() || page.next.is_some() {
             return Ok(after.filter(|_| page.next.is_none()));
         }

@@ -193,6 +193,10 @@ async fn a_delivery_does_not_outlive_its_lease_while_the_database_is_cut_off() {
     faulty.allow("settle");
     all_are(&*store, &ids[1..], StateKind::Delivered).await;
     let interrupted = Some("interrupted".to_owned());
+    eventually("the other result is recorded, too", SOON, || async {
+        !attempts(&*store, ids[0]).await.is_empty()
+    })
+    .await;
     assert_eq!(
         attempts(&*store, ids[0]).await,
         [(AttemptOutcome::Uncertain, interrupted)]
