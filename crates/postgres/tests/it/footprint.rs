@@ -76,7 +76,7 @@ async fn without_an_app_there_is_little() {
         .fetch_one(&mut connection)
         .await
         .unwrap();
-    assert!(tables <= 30, "{tables} tables");
+    assert!(tables <= 31, "{tables} tables");
 }
 
 #[tokio::test]
